@@ -1,0 +1,246 @@
+/*
+ * The split of one tick's iowait into disk, uring and other.
+ *
+ * What it guarantees: the three parts are never negative and add up to what /proc/stat showed; a part is called uring only when a thread
+ * is proved to have slept in io_uring for the whole interval, proved to be the one the kernel counts, and nothing of its own can have been
+ * on storage. Whatever is less than proved stays disk (up to the ceiling) or other.
+ *
+ * Why it can be proved from /proc alone: a task's in_iowait mark is set before it sleeps and cleared after it ran again
+ * (kernel/sched/core.c, io_uring/io_uring.c), and the run queue's count belongs to the core where it went to sleep. So while a marked
+ * thread sleeps on a core, that core cannot add to idle, only to iowait; a core that did go idle proves that nobody who slept through was
+ * marked. That drops waiters for whom another thread submits, SQPOLL, and IORING_ENTER_NO_IOWAIT without knowing anything about them.
+ */
+#include "sample/iowait.h"
+
+/* /proc/stat counts in USER_HZ ticks, 100 a second on every architecture that matters; two ticks are rounding at both ends. */
+#define TICK_NS INT64_C(10000000)
+#define IDLE_SLACK_NS (2 * TICK_NS)
+#define IOWAIT_LEAST_NS (3 * TICK_NS)
+/* diskstats counts time in ms, cut off. */
+#define COUNTER_SLACK_NS INT64_C(1000000)
+#define LONG_NS INT64_C(500000000)
+/* Sub-samples that must agree before a chance meeting of two reads is no longer an explanation. */
+#define SAMPLES_LEAST 3
+/* Sightings of a D-state waiter that iowait on this core would have given, had one made it; none seen: 1 in 150 by chance. */
+#define SIGHTINGS_LEAST 5
+
+static int64_t least(int64_t a, int64_t b)
+{
+        return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+        return a > b ? a : b;
+}
+
+/* R1: a core that waits for a block device has an accounted request open somewhere, so no core waited longer than all requests of all
+ * devices together were open. A request still open was never added to the counters: then the whole interval is possible. */
+static int64_t device_ceiling(const struct iowait_input *input)
+{
+        if (input->bound_void || input->in_flight)
+                return input->wall_ns;
+        int64_t ceiling = most(0, input->device_ns) + COUNTER_SLACK_NS * (int64_t)input->device_counters + most(0, input->skew_ns);
+        return least(most(0, input->wall_ns), ceiling);
+}
+
+/* Witnesses of one core. */
+struct group {
+        unsigned parked;     /* and not refuted */
+        unsigned positive;   /* of them: nothing of their own can have been on storage */
+        unsigned storage;    /* of them: storage is pending */
+        unsigned moving;     /* in a completion-queue wait, but they also ran */
+        bool marked;         /* every parked one is known to count */
+        bool marked_positive;/* some positive one is known to count */
+        bool weak;           /* some positive one only for the time in which no device had a request */
+        int64_t iowait_before_ns;
+        unsigned blocked_no_d_before;
+        struct iowait_witness *single;
+};
+
+/* Ring counters that did not move say that the same requests were pending all the time. One on a device would have been in flight all the
+ * time: so when for half of a long interval, its ends included, no request of any owner was in flight, none was there. (Not for short
+ * intervals: between two steps of one synchronous write there are gaps of some 100 us.) */
+static bool is_mostly_quiet(const struct iowait_input *input)
+{
+        return !input->bound_void && !input->in_flight && !input->in_flight_start && input->wall_ns >= LONG_NS &&
+                device_ceiling(input) <= input->wall_ns / 2;
+}
+
+static bool is_positive(const struct iowait_input *input, const struct iowait_witness *witness)
+{
+        return witness->ring == RING_NO_STORAGE || (witness->ring == RING_UNCHANGED && (input->quiet || is_mostly_quiet(input)));
+}
+
+/* R3, first half: who slept through while its core went idle is not counted as iowait, in this sleep. */
+static void refute(struct iowait_witness *witness, int64_t idle_ns)
+{
+        if (idle_ns + most(0, witness->idle_before_ns) > IDLE_SLACK_NS)
+                witness->refuted = true;
+        if (witness->refuted)
+                witness->marked = false;
+}
+
+static struct group gather(const struct iowait_input *input, const struct iowait_core *core)
+{
+        struct group group = {.marked = true};
+        int64_t idle = most(0, core->idle_ns);
+        for (size_t i = 0; i < input->witness_count; i++) {
+                struct iowait_witness *witness = &input->witnesses[i];
+                if (witness->cpu != core->cpu)
+                        continue;
+                if (!witness->parked || witness->seen_only) {
+                        witness->verdict = 2;
+                        group.moving++;
+                        continue;
+                }
+                refute(witness, idle);
+                witness->verdict = witness->refuted ? 1 : 3;
+                if (witness->refuted)
+                        continue;
+                group.parked++;
+                group.single = witness;
+                group.iowait_before_ns = most(group.iowait_before_ns, witness->iowait_before_ns);
+                if (group.parked == 1 || witness->blocked_no_d_before < group.blocked_no_d_before)
+                        group.blocked_no_d_before = witness->blocked_no_d_before;
+                group.marked = group.marked && witness->marked;
+                if (witness->ring == RING_STORAGE) {
+                        group.storage++;
+                        witness->verdict = 5;
+                } else if (is_positive(input, witness)) {
+                        group.positive++;
+                        group.weak = group.weak || (witness->ring == RING_UNCHANGED && !input->quiet);
+                        group.marked_positive = group.marked_positive || witness->marked;
+                }
+        }
+        return group;
+}
+
+static struct iowait_seen seen_on(const struct iowait_input *input, unsigned cpu)
+{
+        for (size_t i = 0; i < input->seen_count; i++)
+                if (input->seen[i].cpu == cpu)
+                        return input->seen[i];
+        return (struct iowait_seen){.cpu = cpu};
+}
+
+static uint64_t parked_everywhere(const struct iowait_input *input)
+{
+        uint64_t count = 0;
+        for (size_t i = 0; i < input->witness_count; i++)
+                count += input->witnesses[i].parked && !input->witnesses[i].seen_only && !input->witnesses[i].refuted;
+        return count;
+}
+
+/* R3, second half: are the parked threads of this core what the kernel counts? Four ways to know, each enough: known from earlier in the
+ * same sleep; somebody was counted and no task anywhere was in D state, several times and never otherwise; procs_blocked had room for all
+ * of them beside all D-state tasks; a D-state waiter that made this iowait would have been seen on this core. */
+static bool confirmed(const struct iowait_input *input, const struct iowait_core *core, const struct group *group,
+        const struct iowait_seen *seen)
+{
+        if (group->parked == 0)
+                return false;
+        if (group->marked)
+                return true;
+        int64_t iowait = most(0, core->iowait_ns);
+        if (iowait + group->iowait_before_ns < IOWAIT_LEAST_NS || iowait == 0)
+                return false;
+        if (input->blocked_no_d + group->blocked_no_d_before >= SAMPLES_LEAST && input->d_sum == 0)
+                return true;
+        if (input->samples >= SAMPLES_LEAST && 
+            input->blocked_sum + input->samples / 8 >= parked_everywhere(input) * input->samples + input->d_sum)
+                return true;
+        if (group->moving > 0 || seen->d_state > 0 || input->wall_ns <= 0)
+                return false;
+        return (double)iowait / (double)input->wall_ns * (double)input->samples >= SIGHTINGS_LEAST;
+}
+
+/* With a proved idle reactor on the core, its whole iowait is covered; a real waiter can only have been there beside it. Sub-samples say
+ * how much: the share that saw a D-state thread of this core, plus 3/k (95% "rule of three"). Not usable while others of the core wait in
+ * a completion queue, for those sleep in S and may wait for storage. */
+static void split_parked(const struct iowait_input *input, int64_t iowait, const struct group *group, const struct iowait_seen *seen,
+        struct iowait_parts *parts)
+{
+        int64_t ceiling = parts->disk_max, shown = ceiling;
+        bool clear = group->moving == 0 && group->positive == group->parked && !group->weak;
+        if (clear && input->samples >= SAMPLES_LEAST) {
+                double samples = (double)input->samples;
+                double share = ((double)seen->d_state + 3.0) / samples;
+                if (share < 1)
+                        ceiling = least(ceiling, (int64_t)(share * (double)input->wall_ns));
+                shown = seen->d_state ? ceiling : 0;
+        }
+        parts->disk = shown;
+        parts->disk_max = ceiling;
+        parts->uring = iowait - shown;
+        parts->other = 0;
+        parts->uring_min = group->positive == group->parked ? iowait - ceiling : 0;
+        parts->uring_max = iowait;
+        parts->level = IOWAIT_PARKED;
+}
+
+/* A parked thread whose storage is pending really waits: for a device as far as devices had requests open, else for what is not a device
+ * (a network file system, FUSE, throttling). */
+static void split_storage(const struct iowait_input *input, const struct group *group, bool sure, struct iowait_parts *parts)
+{
+        if (group->storage == group->parked && group->moving == 0 && sure)
+                parts->uring_max = 0;
+        if (sure && !input->bound_void)
+                parts->level = IOWAIT_PARKED;
+}
+
+static void split_core(const struct iowait_input *input, const struct iowait_core *core, struct iowait_parts *parts)
+{
+        *parts = (struct iowait_parts){.level = IOWAIT_NONE};
+        if (!core->valid)
+                return;
+        struct group group = gather(input, core);
+        struct iowait_seen seen = seen_on(input, core->cpu);
+        int64_t iowait = most(0, core->iowait_ns);
+
+        parts->taken_back = most(0, -core->iowait_ns);
+        parts->disk = parts->disk_max = least(iowait, device_ceiling(input));
+        parts->other = iowait - parts->disk;
+        parts->uring_max = input->threads_seen && group.parked + group.moving + seen.waiting == 0 ? 0 : iowait;
+        parts->level = input->bound_void ? IOWAIT_NONE : IOWAIT_BOUND;
+
+        bool sure = confirmed(input, core, &group, &seen);
+        bool covered = group.storage == 0 && (group.marked_positive || (sure && group.positive == group.parked));
+        if (group.parked == 1)
+                group.single->marked = sure;
+        if (covered)
+                split_parked(input, iowait, &group, &seen, parts);
+        else if (group.storage > 0)
+                split_storage(input, &group, sure, parts);
+        if (!covered)
+                return;
+        for (size_t i = 0; i < input->witness_count; i++) {
+                struct iowait_witness *witness = &input->witnesses[i];
+                if (witness->cpu == core->cpu && witness->verdict == 3 && is_positive(input, witness))
+                        witness->verdict = 4;
+        }
+}
+
+void iowait_split(const struct iowait_input *input, struct iowait_parts *parts)
+{
+        for (size_t i = 0; i < input->witness_count; i++)
+                input->witnesses[i].verdict = input->witnesses[i].parked ? 3 : 2;
+        /* Refuted ones are told apart first: they must not take part in the count of procs_blocked on any core. */
+        for (size_t i = 0; i < input->core_count; i++)
+                if (input->cores[i].valid)
+                        gather(input, &input->cores[i]);
+        for (size_t i = 0; i < input->core_count; i++)
+                split_core(input, &input->cores[i], &parts[i]);
+}
+
+const char *iowait_level_name(enum iowait_level level)
+{
+        switch (level) {
+        case IOWAIT_EXACT: return "exact";
+        case IOWAIT_PARKED: return "parked";
+        case IOWAIT_SEEN: return "seen";
+        case IOWAIT_BOUND: return "bound";
+        case IOWAIT_NONE: break;
+        }
+        return "none";
+}

@@ -1,0 +1,85 @@
+#pragma once
+/*
+ * The split of one tick's iowait: a pure function of counters and evidence. No file is read here.
+ *
+ * Rules R1-R6 with their proofs: HACKING.md "The split of wa". In short: R1 ceiling (a core that waits for a device has an accounted
+ * request
+ * open somewhere), R2 floor (the rest), R3 parked witness, R5 else unexplained.
+ * The evidence of an interval is gathered around two reads of /proc/stat: witnesses read before the first and again after the second.
+ */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum iowait_level { IOWAIT_EXACT, IOWAIT_PARKED, IOWAIT_SEEN, IOWAIT_BOUND, IOWAIT_NONE };
+
+/* One core over the interval. */
+struct iowait_core {
+        unsigned cpu;
+        int64_t iowait_ns, idle_ns; /* deltas as read, negative when the kernel took some back */
+        bool valid;                 /* on-line at both ends */
+};
+
+enum iowait_ring { /* what is known of a witness's own requests */
+        RING_UNKNOWN,    /* no permission, or several rings and threads */
+        RING_NO_STORAGE, /* polls, receives, accepts, timeouts, no-ops only */
+        RING_UNCHANGED,  /* ring counters did not move between the two reads */
+        RING_STORAGE,    /* a read, write, fsync or uring_cmd is pending, or a busy io worker of its process */
+};
+
+/* One thread in a completion-queue wait. */
+struct iowait_witness {
+        int tid, tgid;
+        unsigned cpu;               /* field 39 at the end: its iowait counts there */
+        bool parked;                /* same start time and switch counts in the read before the first and after the second /proc/stat */
+        bool seen_only;             /* known from sub-samples or from one end only */
+        enum iowait_ring ring;
+        int verdict;                /* out: metric waiter.witness's code */
+        /* A mark is a property of one sleep: what one interval proved holds until the thread runs again. In and out; all 0 when unknown. */
+        bool marked;                /* this sleep is counted as iowait */
+        bool refuted;               /* this sleep is not counted as iowait */
+        /* In, from earlier intervals of the same sleep, so that short ticks can judge too: times of its core, and sub-samples like
+         * blocked_no_d. */
+        int64_t idle_before_ns, iowait_before_ns;
+        unsigned blocked_no_d_before;
+        uint64_t born_ns;           /* with tid the key of its row */
+};
+
+/* What the sub-samples of the interval saw on one core. */
+struct iowait_seen {
+        unsigned cpu;
+        unsigned d_state;           /* sub-samples with a D-state thread whose processor is this core */
+        unsigned waiting;           /* sub-samples with a thread in a completion-queue wait on this core */
+};
+
+struct iowait_input {
+        int64_t wall_ns;            /* between the two reads of /proc/stat */
+        const struct iowait_core *cores;
+        size_t core_count;
+        /* Devices: over every request-accounted whole device, loop and zram included. */
+        int64_t device_ns;          /* sum of the deltas of read, write, discard and flush times */
+        unsigned device_counters;   /* counters that moved, for rounding: 1 ms each */
+        bool in_flight_start, in_flight; /* any device had a request in flight at the start / at the end */
+        int64_t skew_ns;            /* distance between /proc/stat and diskstats reads at both ends, summed */
+        bool bound_void;            /* a device with iostats off, re-plug or reset in the interval, no flush fields: no ceiling */
+        bool quiet;                 /* no block request of any owner in flight at either end and in no sub-sample, none completed */
+        struct iowait_witness *witnesses;
+        size_t witness_count;
+        const struct iowait_seen *seen;
+        size_t seen_count;
+        unsigned samples;           /* sub-samples k */
+        unsigned blocked_no_d;      /* of them: procs_blocked >= 1 and no D-state thread anywhere */
+        uint64_t blocked_sum, d_sum;/* sums of procs_blocked and of D-state threads over them */
+        bool threads_seen;          /* thread states and wait channels could be read for all tasks */
+};
+
+struct iowait_parts {               /* ns; disk + uring + other = max(0, iowait_ns) */
+        int64_t disk, uring, other;
+        int64_t disk_min, disk_max, uring_min, uring_max;
+        int64_t taken_back;         /* >= 0 */
+        enum iowait_level level;
+};
+
+/* Judge every core; parts[i] belongs to cores[i]. Cannot fail. */
+void iowait_split(const struct iowait_input *, struct iowait_parts *parts);
+const char *iowait_level_name(enum iowait_level); /* exact | parked | seen | bound | none */

@@ -1,0 +1,451 @@
+/*
+ * The split of iowait: the rules on measured cases (kernel 6.18, 2 cores), and what may never happen: a real wait called uring, parts that
+ * do not add up, a negative part.
+ */
+#include "sample/iowait.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MS INT64_C(1000000)
+#define SECOND (1000 * MS)
+
+/* One second on two cores; cpu1 is the one in question. */
+struct fixture {
+        struct iowait_core cores[2];
+        struct iowait_witness witnesses[4];
+        struct iowait_seen seen[2];
+        struct iowait_input input;
+        struct iowait_parts parts[2];
+};
+
+/* Times in ms of cpu1; the other core is idle. */
+static void start(struct fixture *f, int64_t iowait_ms, int64_t idle_ms, int64_t device_ms)
+{
+        memset(f, 0, sizeof *f);
+        f->cores[0] = (struct iowait_core){.cpu = 0, .iowait_ns = 0, .idle_ns = SECOND, .valid = true};
+        f->cores[1] = (struct iowait_core){.cpu = 1, .iowait_ns = iowait_ms * MS, .idle_ns = idle_ms * MS, .valid = true};
+        f->seen[0].cpu = 0;
+        f->seen[1].cpu = 1;
+        f->input = (struct iowait_input){.wall_ns = SECOND, .cores = f->cores, .core_count = 2, .device_ns = device_ms * MS,
+                .device_counters = device_ms ? 1 : 0, .quiet = device_ms == 0, .witnesses = f->witnesses, .seen = f->seen, .seen_count = 2,
+                .threads_seen = true};
+}
+
+static struct iowait_witness *parked(struct fixture *f, unsigned cpu, enum iowait_ring ring)
+{
+        struct iowait_witness *w = &f->witnesses[f->input.witness_count++];
+        *w = (struct iowait_witness){.tid = 100 + (int)f->input.witness_count, .tgid = 100, .cpu = cpu, .parked = true, .ring = ring};
+        return w;
+}
+
+/* k sub-samples: procs_blocked summed, D-state threads summed, how many had no D thread while somebody was counted. */
+static void samples(struct fixture *f, unsigned k, unsigned no_d, uint64_t blocked, uint64_t d)
+{
+        f->input.samples = k;
+        f->input.blocked_no_d = no_d;
+        f->input.blocked_sum = blocked;
+        f->input.d_sum = d;
+}
+
+static struct iowait_parts *split(struct fixture *f)
+{
+        iowait_split(&f->input, f->parts);
+        for (size_t i = 0; i < f->input.core_count; i++) {
+                const struct iowait_parts *p = &f->parts[i];
+                int64_t iowait = f->cores[i].valid && f->cores[i].iowait_ns > 0 ? f->cores[i].iowait_ns : 0;
+                assert_int_equal(p->disk + p->uring + p->other, iowait);
+                assert_true(p->disk >= 0 && p->uring >= 0 && p->other >= 0 && p->taken_back >= 0);
+                assert_true(p->disk_min <= p->disk && p->disk <= p->disk_max && p->disk_max <= iowait);
+                assert_true(p->uring_min <= p->uring && p->uring <= p->uring_max && p->uring_max <= iowait);
+        }
+        return &f->parts[1];
+}
+
+static void idle_reactor_is_uring(void **state)
+{
+        (void)state;
+        struct fixture f;
+        start(&f, 988, 0, 0);
+        struct iowait_witness *w = parked(&f, 1, RING_NO_STORAGE);
+        samples(&f, 10, 10, 10, 0);
+        struct iowait_parts *p = split(&f);
+        assert_int_equal(p->uring, 988 * MS);
+        assert_int_equal(p->disk, 0);
+        assert_int_equal(p->level, IOWAIT_PARKED);
+        assert_int_equal(w->verdict, 4);
+        assert_true(w->marked);
+        assert_int_equal(f.parts[0].uring, 0);
+}
+
+static void nothing_pending_or_a_timeout_needs_quiet_devices(void **state)
+{
+        (void)state;
+        struct fixture f;
+        start(&f, 370, 0, 0);
+        parked(&f, 1, RING_UNCHANGED);
+        samples(&f, 10, 10, 10, 0);
+        assert_int_equal(split(&f)->uring, 370 * MS);
+
+        /* somebody's requests for a fifth of the time: the time without any is still proved, the rest stays disk */
+        start(&f, 370, 0, 200);
+        parked(&f, 1, RING_UNCHANGED);
+        samples(&f, 10, 10, 10, 0);
+        assert_int_equal(split(&f)->disk, 201 * MS);
+        assert_int_equal(f.parts[1].uring, 169 * MS);
+
+        /* a device in flight at the end: the pending request may be that one */
+        start(&f, 370, 0, 0);
+        f.input.in_flight = true;
+        f.input.quiet = false;
+        parked(&f, 1, RING_UNCHANGED);
+        samples(&f, 10, 10, 10, 0);
+        assert_int_equal(split(&f)->disk, 370 * MS);
+        assert_int_equal(f.parts[1].uring, 0);
+
+        /* a short tick proves less */
+        start(&f, 90, 0, 0);
+        f.input.wall_ns = 100 * MS;
+        f.input.device_ns = 2 * MS;
+        f.input.quiet = false;
+        parked(&f, 1, RING_UNCHANGED);
+        samples(&f, 3, 3, 3, 0);
+        assert_int_equal(split(&f)->uring, 0);
+}
+
+static void idle_core_refutes_the_parked(void **state)
+{
+        (void)state;
+        struct fixture f;
+        start(&f, 0, 987, 0); /* MariaDB's shape; NO_IOWAIT; SQPOLL */
+        struct iowait_witness *w = parked(&f, 1, RING_NO_STORAGE);
+        split(&f);
+        assert_int_equal(w->verdict, 1);
+        assert_true(w->refuted);
+
+        start(&f, 38, 933, 51); /* with a real reader at 1.1 ms beside it: wa 3.8, real 4.1 */
+        parked(&f, 1, RING_NO_STORAGE);
+        samples(&f, 10, 3, 10, 0);
+        struct iowait_parts *p = split(&f);
+        assert_int_equal(p->disk, 38 * MS);
+        assert_int_equal(p->uring, 0);
+}
+
+static void refutation_needs_more_than_rounding(void **state)
+{
+        (void)state;
+        struct fixture f;
+        start(&f, 940, 20, 0);
+        struct iowait_witness *w = parked(&f, 1, RING_NO_STORAGE);
+        samples(&f, 10, 10, 10, 0);
+        assert_int_equal(split(&f)->uring, 940 * MS);
+        assert_int_equal(w->verdict, 4);
+
+        start(&f, 100, 10, 0); /* 10 ms now, 20 ms in earlier ticks of the same sleep */
+        w = parked(&f, 1, RING_NO_STORAGE);
+        w->idle_before_ns = 20 * MS;
+        samples(&f, 10, 10, 10, 0);
+        assert_int_equal(split(&f)->uring, 0);
+        assert_int_equal(w->verdict, 1);
+
+        start(&f, 100, 0, 0); /* once refuted, so for the whole sleep */
+        w = parked(&f, 1, RING_NO_STORAGE);
+        w->refuted = w->marked = true;
+        samples(&f, 10, 10, 10, 0);
+        assert_int_equal(split(&f)->uring, 0);
+        assert_false(w->marked);
+}
+
+static void without_confirmation_nobody_is_blamed(void **state)
+{
+        (void)state;
+        struct fixture f;
+        start(&f, 900, 0, 0);
+        struct iowait_witness *w = parked(&f, 1, RING_NO_STORAGE);
+        struct iowait_parts *p = split(&f); /* no sub-sample at all */
+        assert_int_equal(p->uring, 0);
+        assert_int_equal(p->other, 900 * MS);
+        assert_int_equal(p->uring_max, 900 * MS);
+        assert_int_equal(p->level, IOWAIT_BOUND);
+        assert_int_equal(w->verdict, 3);
+
+        /* an NFS waiter sleeps in D on that core all the time, the parked thread is MariaDB's: counted once, seen once */
+        start(&f, 990, 0, 0);
+        parked(&f, 1, RING_NO_STORAGE);
+        samples(&f, 10, 0, 10, 10);
+        f.seen[1].d_state = 10;
+        p = split(&f);
+        assert_int_equal(p->uring, 0);
+        assert_int_equal(p->other, 990 * MS);
+
+        /* a tick of 100 ms with one sub-sample; what went before in this sleep counts with it */
+        start(&f, 90, 0, 0);
+        f.input.wall_ns = 100 * MS;
+        w = parked(&f, 1, RING_NO_STORAGE);
+        samples(&f, 1, 1, 1, 0);
+        assert_int_equal(split(&f)->uring, 0);
+        w->blocked_no_d_before = 2;
+        assert_int_equal(split(&f)->uring, 90 * MS);
+}
+
+static void a_mark_is_kept_for_the_sleep(void **state)
+{
+        (void)state;
+        struct fixture f;
+        start(&f, 10, 0, 0);
+        f.input.wall_ns = 10 * MS;
+        struct iowait_witness *w = parked(&f, 1, RING_NO_STORAGE);
+        w->marked = true;
+        assert_int_equal(split(&f)->uring, 10 * MS);
+        assert_int_equal(w->verdict, 4);
+}
+
+static void readers_stay_disk(void **state)
+{
+        (void)state;
+        struct fixture f;
+        start(&f, 608, 0, 850); /* pread O_DIRECT QD1: wa 60.8 */
+        samples(&f, 10, 2, 6, 6);
+        f.seen[1].d_state = 6;
+        struct iowait_parts *p = split(&f);
+        assert_int_equal(p->disk, 608 * MS);
+        assert_int_equal(p->uring_max, 0);
+
+        start(&f, 638, 0, 890); /* io_uring read QD1: a candidate that wakes */
+        parked(&f, 1, RING_UNKNOWN)->parked = false;
+        samples(&f, 10, 6, 6, 0);
+        p = split(&f);
+        assert_int_equal(p->disk, 638 * MS);
+        assert_int_equal(p->uring, 0);
+        assert_int_equal(f.witnesses[0].verdict, 2);
+}
+
+static void reader_and_reactor_on_one_core(void **state)
+{
+        (void)state;
+        struct fixture f;
+        start(&f, 607, 0, 870); /* exact 67.6 + 5.6 of 73.2; the ceiling is all of it */
+        parked(&f, 1, RING_NO_STORAGE);
+        samples(&f, 10, 3, 15, 5);
+        f.seen[1].d_state = 5;
+        assert_int_equal(split(&f)->disk, 607 * MS);
+
+        start(&f, 734, 0, 40); /* slow reader: exact 2.6 + 66.2; real <= 4.1 */
+        parked(&f, 1, RING_NO_STORAGE);
+        samples(&f, 10, 10, 10, 0);
+        struct iowait_parts *p = split(&f);
+        assert_true(p->disk <= 41 * MS && p->disk_max == 41 * MS);
+        assert_true(p->uring_min >= 693 * MS);
+}
+
+static void reader_on_another_core(void **state)
+{
+        (void)state;
+        struct fixture f;
+        start(&f, 353, 0, 850); /* reactor on cpu1, reader on cpu0: B is useless, witness and sub-samples are not */
+        f.cores[0] = (struct iowait_core){.cpu = 0, .iowait_ns = 234 * MS, .idle_ns = 0, .valid = true};
+        struct iowait_witness *w = parked(&f, 1, RING_NO_STORAGE);
+        samples(&f, 40, 15, 60, 20);
+        f.seen[0].d_state = 20;
+        struct iowait_parts *p = split(&f);
+        assert_int_equal(p->disk, 0);
+        assert_int_equal(p->uring, 353 * MS);
+        assert_int_equal(p->disk_max, 75 * MS); /* 3 of 40 sub-samples */
+        assert_true(w->marked);
+        assert_int_equal(f.parts[0].disk, 234 * MS);
+        assert_int_equal(f.parts[0].uring, 0);
+
+        /* without sub-samples the ceiling stands */
+        start(&f, 353, 0, 850);
+        parked(&f, 1, RING_NO_STORAGE)->marked = true;
+        assert_int_equal(split(&f)->disk, 353 * MS);
+}
+
+static void foreign_waiter_beside_a_reader(void **state)
+{
+        (void)state;
+        struct fixture f;
+        start(&f, 600, 0, 850); /* the reader keeps the core from idling, so idle refutes nobody; counts do not reach */
+        parked(&f, 1, RING_NO_STORAGE);
+        samples(&f, 10, 2, 7, 6);
+        f.seen[1].d_state = 6;
+        struct iowait_parts *p = split(&f);
+        assert_int_equal(p->uring, 0);
+        assert_int_equal(p->disk, 600 * MS);
+        assert_false(f.witnesses[0].marked);
+}
+
+static void pending_storage_is_never_uring(void **state)
+{
+        (void)state;
+        struct fixture f;
+        start(&f, 990, 0, 0); /* a read on a slow FUSE file: no block request anywhere */
+        parked(&f, 1, RING_STORAGE);
+        samples(&f, 10, 10, 10, 0);
+        struct iowait_parts *p = split(&f);
+        assert_int_equal(p->other, 990 * MS);
+        assert_int_equal(p->uring_max, 0);
+        assert_int_equal(f.witnesses[0].verdict, 5);
+
+        start(&f, 670, 0, 900); /* append + fsync on ext4 */
+        parked(&f, 1, RING_STORAGE);
+        samples(&f, 10, 10, 10, 0);
+        p = split(&f);
+        assert_int_equal(p->disk, 670 * MS);
+        assert_int_equal(p->uring, 0);
+
+        start(&f, 990, 0, 0); /* beside a proved reactor on the same core */
+        parked(&f, 1, RING_STORAGE);
+        parked(&f, 1, RING_NO_STORAGE)->marked = true;
+        samples(&f, 10, 10, 20, 0);
+        assert_int_equal(split(&f)->uring, 0);
+
+        start(&f, 440, 0, 900); /* beside a reactor, waking often: sub-samples of D threads cannot see it */
+        parked(&f, 1, RING_NO_STORAGE)->marked = true;
+        parked(&f, 1, RING_UNKNOWN)->parked = false;
+        samples(&f, 10, 10, 20, 0);
+        p = split(&f);
+        assert_int_equal(p->disk, 440 * MS);
+        assert_int_equal(p->uring, 0);
+}
+
+static void unreadable_rings_prove_nothing(void **state)
+{
+        (void)state;
+        struct fixture f;
+        start(&f, 990, 0, 0);
+        parked(&f, 1, RING_UNKNOWN);
+        samples(&f, 10, 10, 10, 0);
+        struct iowait_parts *p = split(&f);
+        assert_int_equal(p->uring, 0);
+        assert_int_equal(p->other, 990 * MS);
+        assert_int_equal(p->uring_max, 990 * MS);
+        assert_int_equal(p->level, IOWAIT_BOUND);
+
+        /* one unknown beside one proved: it is not known which of the two is counted, unless it was known before */
+        start(&f, 990, 0, 0);
+        parked(&f, 1, RING_UNKNOWN);
+        struct iowait_witness *known = parked(&f, 1, RING_NO_STORAGE);
+        samples(&f, 10, 10, 10, 0);
+        assert_int_equal(split(&f)->uring, 0);
+        known->marked = true;
+        p = split(&f);
+        assert_int_equal(p->uring, 990 * MS);
+        assert_int_equal(p->uring_min, 0);
+}
+
+static void unexplained_is_other(void **state)
+{
+        (void)state;
+        struct fixture f;
+        start(&f, 500, 490, 30); /* NFS: little on devices, nobody in io_uring */
+        samples(&f, 10, 0, 10, 10);
+        struct iowait_parts *p = split(&f);
+        assert_int_equal(p->disk, 31 * MS);
+        assert_int_equal(p->other, 469 * MS);
+        assert_int_equal(p->uring_max, 0);
+        assert_int_equal(p->level, IOWAIT_BOUND);
+}
+
+static void no_ceiling_no_claim(void **state)
+{
+        (void)state;
+        struct fixture f;
+        start(&f, 500, 490, 0); /* a device with iostats off */
+        f.input.bound_void = true;
+        f.input.quiet = false;
+        struct iowait_parts *p = split(&f);
+        assert_int_equal(p->disk, 500 * MS);
+        assert_int_equal(p->disk_min, 0);
+        assert_int_equal(p->level, IOWAIT_NONE);
+}
+
+static void what_the_kernel_takes_back(void **state)
+{
+        (void)state;
+        struct fixture f;
+        start(&f, -20, 900, 0);
+        struct iowait_parts *p = split(&f);
+        assert_int_equal(p->taken_back, 20 * MS);
+        assert_int_equal(p->disk + p->uring + p->other, 0);
+
+        start(&f, 500, -500, 0); /* and idle */
+        parked(&f, 1, RING_NO_STORAGE);
+        samples(&f, 10, 10, 10, 0);
+        assert_int_equal(split(&f)->uring, 500 * MS);
+
+        start(&f, 500, 0, 0); /* off-line at one end */
+        f.cores[1].valid = false;
+        p = split(&f);
+        assert_int_equal(p->disk_max + p->uring_max, 0);
+        assert_int_equal(p->level, IOWAIT_NONE);
+}
+
+static void skew_loosens_the_ceiling(void **state)
+{
+        (void)state;
+        struct fixture f;
+        start(&f, 500, 0, 100);
+        f.input.device_counters = 3;
+        f.input.skew_ns = 4 * MS;
+        assert_int_equal(split(&f)->disk, 107 * MS);
+        f.input.device_ns = -5 * MS; /* never below nothing */
+        assert_int_equal(split(&f)->disk, 7 * MS);
+        f.input.device_ns = INT64_C(1) << 40;
+        assert_int_equal(split(&f)->disk, 500 * MS);
+}
+
+/* Whatever the evidence: the parts add up and nothing is negative. split() asserts it. */
+static void any_evidence_adds_up(void **state)
+{
+        (void)state;
+        srandom(7);
+        for (int n = 0; n < 20000; n++) {
+                struct fixture f;
+                start(&f, random() % 1100 - 50, random() % 1100 - 50, random() % 3000);
+                f.cores[0].iowait_ns = (random() % 1000) * MS;
+                f.input.in_flight = random() % 2;
+                f.input.bound_void = random() % 8 == 0;
+                f.input.quiet = random() % 2;
+                f.input.wall_ns = (random() % 1000) * MS;
+                for (long w = random() % 5; w > 0; w--) {
+                        struct iowait_witness *one = parked(&f, (unsigned)(random() % 3), (enum iowait_ring)(random() % 4));
+                        one->parked = random() % 4 != 0;
+                        one->marked = random() % 2;
+                        one->refuted = random() % 4 == 0;
+                        one->iowait_before_ns = (random() % 100) * MS;
+                }
+                unsigned k = (unsigned)(random() % 11);
+                samples(&f, k, k ? (unsigned)random() % k : 0, (uint64_t)(random() % 30), (uint64_t)(random() % 20));
+                f.seen[1].d_state = k ? (unsigned)random() % k : 0;
+                split(&f);
+        }
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(idle_reactor_is_uring),
+                cmocka_unit_test(nothing_pending_or_a_timeout_needs_quiet_devices),
+                cmocka_unit_test(idle_core_refutes_the_parked),
+                cmocka_unit_test(refutation_needs_more_than_rounding),
+                cmocka_unit_test(without_confirmation_nobody_is_blamed),
+                cmocka_unit_test(a_mark_is_kept_for_the_sleep),
+                cmocka_unit_test(readers_stay_disk),
+                cmocka_unit_test(reader_and_reactor_on_one_core),
+                cmocka_unit_test(reader_on_another_core),
+                cmocka_unit_test(foreign_waiter_beside_a_reader),
+                cmocka_unit_test(pending_storage_is_never_uring),
+                cmocka_unit_test(unreadable_rings_prove_nothing),
+                cmocka_unit_test(unexplained_is_other),
+                cmocka_unit_test(no_ceiling_no_claim),
+                cmocka_unit_test(what_the_kernel_takes_back),
+                cmocka_unit_test(skew_loosens_the_ceiling),
+                cmocka_unit_test(any_evidence_adds_up),
+        };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

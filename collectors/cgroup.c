@@ -347,6 +347,7 @@ static bool walk_groups(struct tick *t, struct cgroup *c)
                 group_row(t, c, group);
                 shown++;
                 list_children(t, c, group);
+                tick_alive(t);
         }
         return true;
 }

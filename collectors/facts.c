@@ -45,6 +45,7 @@ struct facts {
         uint64_t last_ns;
         struct tick *tick; /* while reading */
         unsigned count;    /* disks or mounts so far */
+        char settings[VALUE]; /* watopd's, as told last */
 };
 
 static int facts_open(struct procfs *p, void **own)
@@ -317,15 +318,18 @@ static void read_facts(struct facts *f)
         f->count = 0;
         procfs_list(f->tick->procfs, "sys/block", disk_fact, f);
         mount_facts(f);
+        snprintf(f->settings, sizeof f->settings, "%s", f->tick->settings ? f->tick->settings : "");
+        fact(f, "watopd", f->settings);
 }
 
-/* Once a minute; a captured machine's later trees need not repeat what does not change, so only at its first. */
+/* Once a minute, and when watopd was told other settings; a captured machine's later trees need not repeat what does not change, so only at its first. */
 static int facts_collect(void *own, struct tick *t)
 {
         struct facts *f = own;
         uint64_t now = procfs_mono(t->procfs);
         bool have = sample_rows(t->sample, SCOPE_FACT) > 0;
-        if (have && (t->extra || !procfs_live(t->procfs) || now - f->last_ns < PERIOD_NS))
+        bool same = !t->settings || strncmp(f->settings, t->settings, sizeof f->settings - 1) == 0;
+        if (have && (t->extra || !procfs_live(t->procfs) || (same && now - f->last_ns < PERIOD_NS)))
                 return 0;
         f->last_ns = now;
         f->tick = t;

@@ -1,0 +1,351 @@
+/*
+ * watopd: samples this machine and publishes frames in a ring.
+ *
+ * Start: options, settings, ring, control socket, then rights are given away, then the collectors open their files, then the loop. It stays
+ * in the foreground: whoever wants it in the background has a service manager. `--private FD` is how watop starts one for itself.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/check.h"
+#include "daemon/loop.h"
+#include "daemon/privs.h"
+#include "daemon/sampler.h"
+#include "sample/trust.h"
+
+static const char usage[] =
+        "Usage: watopd [options]\n"
+        "Samples CPU and I/O of this machine for watop. Runs in the foreground.\n"
+        "\n"
+        "  --check            say what can be seen on this machine, and why not the rest\n"
+        "  --interval TIME    tick: 10ms to 1h (default 1s, or what the settings say)\n"
+        "  --scopes LIST      what to sample without being asked: names with commas\n"
+        "  --config FILE      settings (default " WATOP_SYSCONFDIR "/watop/watopd.ini)\n"
+        "  --ring PATH        the ring (default /run/watop/ring, or $XDG_RUNTIME_DIR/watop/ring)\n"
+        "  --socket PATH      the control socket (default: `control` beside the ring)\n"
+        "  --root DIR         sample a captured machine, tree by tree\n"
+        "  --capture DIR      write everything that is read below DIR, one tree a tick\n"
+        "  --anonymize        with --capture: hide names of people, programs and devices\n"
+        "  --foreground       does nothing: it is the only way\n"
+        "  --private FD       started by watop: serve the socket FD only, end when it closes\n"
+        "  --help, --version\n";
+
+enum { OPT_CHECK = 256, OPT_INTERVAL, OPT_SCOPES, OPT_CONFIG, OPT_RING, OPT_SOCKET, OPT_ROOT, OPT_CAPTURE, OPT_ANONYMIZE, OPT_FOREGROUND,
+        OPT_PRIVATE, OPT_HELP, OPT_VERSION };
+
+struct options {
+        const char *config, *ring, *socket, *root, *capture;
+        uint64_t interval_ns;
+        uint32_t scopes;
+        int private_fd;
+        bool check, anonymize;
+};
+
+static int usage_error(const char *what, const char *value)
+{
+        fprintf(stderr, "watopd: %s: %s\n", value, what);
+        return 2;
+}
+
+/* A descriptor that watop left open for us. */
+static int parse_fd(const char *text, int *fd)
+{
+        char *end;
+
+        errno = 0;
+        long value = strtol(text, &end, 10);
+        if (errno != 0 || *end != '\0' || end == text || value < 3 || value > INT_MAX)
+                return -EINVAL;
+        *fd = (int)value;
+        return 0;
+}
+
+/* 0; 2 wrong option (said); -1 done (said). */
+static int parse_option(int c, struct options *options)
+{
+        switch (c) {
+        case OPT_CHECK: options->check = true; return 0;
+        case OPT_INTERVAL:
+                return config_interval(optarg, &options->interval_ns) < 0 ? usage_error("--interval takes 10ms to 1h", optarg) : 0;
+        case OPT_SCOPES:
+                return config_scopes(optarg, &options->scopes) < 0 ? usage_error("--scopes takes names of scopes", optarg) : 0;
+        case OPT_CONFIG: options->config = optarg; return 0;
+        case OPT_RING: options->ring = optarg; return 0;
+        case OPT_SOCKET: options->socket = optarg; return 0;
+        case OPT_ROOT: options->root = optarg; return 0;
+        case OPT_CAPTURE: options->capture = optarg; return 0;
+        case OPT_ANONYMIZE: options->anonymize = true; return 0;
+        case OPT_FOREGROUND: return 0;
+        case OPT_PRIVATE:
+                return parse_fd(optarg, &options->private_fd) < 0 ? usage_error("--private takes a descriptor", optarg) : 0;
+        case OPT_HELP: fputs(usage, stdout); return -1;
+        case OPT_VERSION: puts("watopd " WATOP_VERSION); return -1;
+        default: return 2; /* getopt_long has said it in one line */
+        }
+}
+
+static int parse_options(int argc, char **argv, struct options *options)
+{
+        static const struct option longs[] = {
+                { "check", no_argument, NULL, OPT_CHECK }, { "interval", required_argument, NULL, OPT_INTERVAL },
+                { "scopes", required_argument, NULL, OPT_SCOPES }, { "config", required_argument, NULL, OPT_CONFIG },
+                { "ring", required_argument, NULL, OPT_RING }, { "socket", required_argument, NULL, OPT_SOCKET },
+                { "root", required_argument, NULL, OPT_ROOT }, { "capture", required_argument, NULL, OPT_CAPTURE },
+                { "anonymize", no_argument, NULL, OPT_ANONYMIZE }, { "foreground", no_argument, NULL, OPT_FOREGROUND },
+                { "private", required_argument, NULL, OPT_PRIVATE }, { "help", no_argument, NULL, OPT_HELP },
+                { "version", no_argument, NULL, OPT_VERSION }, { 0 },
+        };
+        int c, r;
+
+        *options = (struct options){ .private_fd = -1 };
+        while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1)
+                if ((r = parse_option(c, options)) != 0)
+                        return r;
+        if (optind < argc)
+                return usage_error("watopd takes no arguments", argv[optind]);
+        if (options->anonymize && options->capture == NULL)
+                return usage_error("only with --capture", "--anonymize");
+        if (options->root != NULL && options->capture != NULL)
+                return usage_error("not together with --root", "--capture");
+        return 0;
+}
+
+static void say_bad_line(void *arg, unsigned line, const char *why)
+{
+        fprintf(stderr, "watopd: %s:%u: %s\n", (const char *)arg, line, why);
+}
+
+/* The file named must be there, the default one need not. A private watopd has its reader's wishes instead. */
+static int load_settings(struct daemon *daemon, const struct options *options)
+{
+        config_default(&daemon->config);
+        daemon->base = daemon->config;
+        daemon->forced_interval_ns = options->interval_ns;
+        daemon->forced_scopes = options->scopes;
+        if (options->config != NULL)
+                daemon->config_path = options->config;
+        else if (options->private_fd < 0 && options->root == NULL)
+                daemon->config_path = WATOP_SYSCONFDIR "/watop/watopd.ini";
+        if (daemon->config_path != NULL) {
+                char name[PATH_MAX];
+                snprintf(name, sizeof name, "%s", daemon->config_path);
+                int r = config_load(daemon->config_path, &daemon->config, say_bad_line, name);
+                if (r < 0 && (r != -ENOENT || options->config != NULL)) {
+                        fprintf(stderr, "watopd: %s: %s\n", daemon->config_path, strerror(-r));
+                        return r;
+                }
+        }
+        loop_force(daemon);
+        return 0;
+}
+
+/* A ring holds two full frames and what changes between them. A row of a task takes about 400 bytes, half of it texts. */
+static uint64_t ring_room(struct procfs *procfs)
+{
+        char text[128];
+        struct scan scan;
+        uint64_t running, tasks = 0;
+
+        ssize_t length = procfs_read(procfs, "proc/loadavg", text, sizeof text);
+        if (length > 0) {
+                scan_init(&scan, text, (size_t)length);
+                if (!scan_skip(&scan, 3) || !scan_u64(&scan, &running) || !scan_prefix(&scan, "/") || !scan_u64(&scan, &tasks))
+                        tasks = 0;
+        }
+        if (tasks > 1000000)
+                tasks = 1000000;
+        uint64_t room = (tasks * 1024 + (UINT64_C(1) << 20)) * 4;
+        return (room + 4095) / 4096 * 4096;
+}
+
+static uint64_t ring_size(const struct daemon *daemon, const struct options *options)
+{
+        uint64_t size = daemon->config.ring_size, room = ring_room(daemon->procfs);
+
+        /* One reader that is always at the newest frame needs no history. */
+        if (options->private_fd >= 0 && options->config == NULL)
+                size = UINT64_C(8) << 20;
+        if (room > size) {
+                if (options->private_fd < 0)
+                        fprintf(stderr, "watopd: ring_size is raised to %llu MiB: fewer would not hold two full frames\n",
+                                (unsigned long long)(room >> 20));
+                size = room;
+        }
+        return size;
+}
+
+/* The ring as a file that group watop may read, or a memfd where a file would cause disk writes. */
+static int make_ring(struct daemon *daemon, const struct options *options, const struct place *place)
+{
+        uint64_t size = ring_size(daemon, options);
+        pid_t holder = 0;
+        int r = -EXDEV;
+
+        if (options->private_fd < 0) {
+                r = ring_create(place->ring, size, 0640, &daemon->ring, &holder);
+                if (r == -EBUSY) {
+                        fprintf(stderr, "watopd: %s is held by the watopd with pid %d\n", place->ring, (int)holder);
+                        return r;
+                }
+                if (r == -EXDEV)
+                        fprintf(stderr, "watopd: %s is not on tmpfs: the ring is a memfd, handed out by %s\n", place->folder,
+                                place->socket);
+                /* Only the user and root can read it when the group cannot be given: no reason to stop. */
+                gid_t group;
+                if (r == 0 && trust_group(&group) == 0 && fchown(ring_writer_fd(daemon->ring), (uid_t)-1, group) < 0 && geteuid() == 0)
+                        fprintf(stderr, "watopd: group watop cannot be given the ring: %s\n", strerror(errno));
+        }
+        if (r == -EXDEV) {
+                r = ring_create(NULL, size, 0640, &daemon->ring, &holder);
+                daemon->ring_is_memfd = r == 0;
+        }
+        if (r < 0) {
+                fprintf(stderr, "watopd: %s: %s\n", options->private_fd < 0 ? place->ring : "ring", strerror(-r));
+                return r;
+        }
+        daemon->ring_bytes = size;
+        /* Readers may come from now on, and ask first whether the tick suits them. */
+        ring_set_tick(daemon->ring, daemon->config.interval_ns);
+        return 0;
+}
+
+static int make_socket(struct daemon *daemon, const struct options *options, const struct place *place)
+{
+        struct serve_hooks hooks;
+        pid_t holder = 0;
+
+        loop_hooks(daemon, &hooks);
+        int r = serve_new(&hooks, &daemon->serve);
+        if (r == 0 && options->private_fd >= 0) {
+                daemon->orphan_ends = true;
+                r = serve_adopt(daemon->serve, options->private_fd);
+        } else if (r == 0) {
+                r = serve_listen(daemon->serve, place->socket, &holder);
+                if (r == -EBUSY) {
+                        fprintf(stderr, "watopd: %s is held by the watopd with pid %d\n", place->socket, (int)holder);
+                        return r;
+                }
+        }
+        if (r < 0)
+                fprintf(stderr, "watopd: %s: %s\n", options->private_fd < 0 ? place->socket : "control socket", strerror(-r));
+        return r;
+}
+
+/* Needs no right that is kept: the collectors come after it. */
+static int give_up_rights(void)
+{
+        char why[200] = "";
+
+        privs_lock_memory();
+        int r = privs_drop(why, sizeof why);
+        if (r < 0)
+                fprintf(stderr, "watopd: %s: not going on with more rights than needed\n", why);
+        return r < 0 ? r : 0;
+}
+
+/* Before rights are given up: root may be asked to write into the folder of a user. */
+static int make_capture(struct daemon *daemon, const struct options *options)
+{
+        if (options->capture == NULL)
+                return 0;
+        int r = procfs_capture(daemon->procfs, options->capture);
+        if (r == 0 && options->anonymize)
+                r = procfs_capture_anonymize(daemon->procfs);
+        if (r < 0)
+                fprintf(stderr, "watopd: %s: %s\n", options->capture, strerror(-r));
+        return r;
+}
+
+static int make_sampler(struct daemon *daemon, const struct options *options)
+{
+        struct sampler_options sampler = {
+                .procfs = daemon->procfs,
+                .interval_ns = daemon->config.interval_ns,
+                .scopes = daemon->config.scopes,
+                .cmdline = daemon->config.cmdline,
+                .capture = options->capture != NULL,
+                .ring_size = daemon->ring_bytes,
+                .alive = loop_beat,
+                .alive_arg = daemon,
+        };
+
+        int r = sampler_new(&sampler, &daemon->sampler);
+        if (r < 0)
+                fprintf(stderr, "watopd: %s\n", strerror(-r));
+        return r;
+}
+
+static int run(struct daemon *daemon, const struct options *options, const struct place *place)
+{
+        int signal_fd = loop_signals(options->private_fd >= 0);
+        if (signal_fd < 0)
+                return signal_fd;
+        /* Ticks of 10 ms with the default slack of 50 us would be half a percent off each time. */
+        prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
+        int r = make_ring(daemon, options, place);
+        if (r == 0)
+                r = make_socket(daemon, options, place);
+        if (r == 0)
+                r = make_capture(daemon, options);
+        if (r == 0)
+                r = give_up_rights();
+        if (r == 0)
+                r = make_sampler(daemon, options);
+        if (r == 0) {
+                r = loop_run(daemon, signal_fd);
+                if (r < 0)
+                        fprintf(stderr, "watopd: %s\n", strerror(-r));
+        }
+        if (r == 0 && options->capture != NULL && (r = procfs_capture_error(daemon->procfs)) < 0)
+                fprintf(stderr, "watopd: %s: %s\n", options->capture, strerror(-r));
+        /* The socket first: leases end while the sampler is still there. */
+        serve_free(daemon->serve);
+        sampler_free(daemon->sampler);
+        ring_destroy(daemon->ring);
+        close(signal_fd);
+        return r;
+}
+
+int main(int argc, char **argv)
+{
+        struct options options;
+        struct place place = { .folder = "" };
+        struct daemon daemon = { .serve = NULL };
+
+        int r = parse_options(argc, argv, &options);
+        if (r != 0)
+                return r < 0 ? 0 : r;
+        umask(077);
+        privs_limits();
+        r = procfs_open_root(options.root, &daemon.procfs);
+        if (r < 0) {
+                fprintf(stderr, "watopd: %s: %s\n", options.root != NULL ? options.root : "/", strerror(-r));
+                return 1;
+        }
+        daemon.captured = !procfs_live(daemon.procfs);
+        int placed = place_find(options.ring, options.socket, &place);
+        if (options.check) {
+                r = check_run(daemon.procfs, &place, placed);
+        } else {
+                if (placed < 0 && options.private_fd < 0)
+                        fprintf(stderr, "watopd: no place for the ring: set XDG_RUNTIME_DIR, or give --ring\n");
+                else
+                        placed = 0;
+                r = placed;
+                if (r == 0 && options.private_fd < 0 && options.ring == NULL && options.socket == NULL && (r = place_make(&place)) < 0)
+                        fprintf(stderr, "watopd: %s: %s\n", place.folder, strerror(-r));
+                if (r == 0)
+                        r = load_settings(&daemon, &options);
+                if (r == 0)
+                        r = run(&daemon, &options, &place);
+        }
+        procfs_close_root(daemon.procfs);
+        return r == 0 ? 0 : 1;
+}

@@ -1,0 +1,169 @@
+/*
+ * Rights. Contract: privs.h. The only file that knows libcap.
+ *
+ * Uid 0 without capabilities is still the owner of root's files: /proc/PID files of root's own processes and everything that belongs to
+ * root stay readable by uid. The two capabilities are for the processes of others.
+ */
+#include "daemon/privs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/capability.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+/* What stays, and which file needs it. Nothing else does. */
+static const struct keep {
+        cap_value_t cap;
+        const char *name, *why;
+} keep[] = {
+        { CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "/proc/PID/io, wchan, syscall and the fdinfo of io_uring rings of other users' processes" },
+        { CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "the list in /proc/PID/fd and /proc/PID/io (mode 0400) of other users' processes" },
+};
+enum { KEEP = sizeof keep / sizeof *keep };
+
+void privs_limits(void)
+{
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+                limit.rlim_cur = limit.rlim_max;
+                setrlimit(RLIMIT_NOFILE, &limit);
+        }
+}
+
+int privs_lock_memory(void)
+{
+        struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
+
+        /* With no limit, what is mapped later is locked too (ONFAULT: only pages that are used; the ring is allocated anyway). With
+         * a limit that would make a later mmap fail once CAP_IPC_LOCK is gone, so then only what is mapped now is locked. */
+        bool unlimited = setrlimit(RLIMIT_MEMLOCK, &limit) == 0;
+        if (!unlimited && getrlimit(RLIMIT_MEMLOCK, &limit) == 0)
+                unlimited = limit.rlim_cur == RLIM_INFINITY;
+        if (unlimited && mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) == 0)
+                return 1;
+        return mlockall(MCL_CURRENT | MCL_ONFAULT) == 0;
+}
+
+static bool kept(cap_value_t cap)
+{
+        for (int i = 0; i < KEEP; i++)
+                if (keep[i].cap == cap)
+                        return true;
+        return false;
+}
+
+/* The bounding set goes first: taking from it needs CAP_SETPCAP. 1: could not be emptied. */
+static int drop_bounding(void)
+{
+        int left = 0;
+
+        for (cap_value_t cap = 0; cap < cap_max_bits(); cap++)
+                if (cap_get_bound(cap) > 0 && cap_drop_bound(cap) < 0)
+                        left = 1;
+        return left;
+}
+
+/* Permitted and effective: the list, as far as it is permitted now. Inheritable: nothing. */
+static int set_kept(void)
+{
+        cap_t now = cap_get_proc(), next = cap_init();
+        int r = now == NULL || next == NULL ? -ENOMEM : 0;
+
+        for (int i = 0; r == 0 && i < KEEP; i++) {
+                cap_flag_value_t value = CAP_CLEAR;
+                if (cap_get_flag(now, keep[i].cap, CAP_PERMITTED, &value) < 0 || value != CAP_SET)
+                        continue;
+                if (cap_set_flag(next, CAP_PERMITTED, 1, &keep[i].cap, CAP_SET) < 0 ||
+                    cap_set_flag(next, CAP_EFFECTIVE, 1, &keep[i].cap, CAP_SET) < 0)
+                        r = -errno;
+        }
+        if (r == 0 && cap_set_proc(next) < 0)
+                r = -errno;
+        cap_free(now);
+        cap_free(next);
+        return r;
+}
+
+/* Look again instead of believing: nothing outside the list in the three sets and in the ambient one. */
+static int verify(char *why, size_t size)
+{
+        static const cap_flag_t sets[] = { CAP_PERMITTED, CAP_EFFECTIVE, CAP_INHERITABLE };
+        cap_t now = cap_get_proc();
+
+        if (now == NULL)
+                return -ENOMEM;
+        for (cap_value_t cap = 0; cap < cap_max_bits(); cap++) {
+                for (size_t s = 0; s < sizeof sets / sizeof *sets; s++) {
+                        cap_flag_value_t value = CAP_CLEAR;
+                        /* A failure is a number this kernel does not have. */
+                        if (cap_get_flag(now, cap, sets[s], &value) < 0 || value == CAP_CLEAR || (kept(cap) && sets[s] != CAP_INHERITABLE))
+                                continue;
+                        snprintf(why, size, "capability %d could not be cleared", (int)cap);
+                        cap_free(now);
+                        return -EPERM;
+                }
+                if (cap_get_ambient(cap) > 0) {
+                        snprintf(why, size, "capability %d stays in the ambient set", (int)cap);
+                        cap_free(now);
+                        return -EPERM;
+                }
+        }
+        cap_free(now);
+        if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) {
+                snprintf(why, size, "no_new_privs could not be set");
+                return -EPERM;
+        }
+        return 0;
+}
+
+int privs_drop(char *why, size_t size)
+{
+        int left = drop_bounding();
+
+        /* Kernels before 4.3 have no ambient set: the check afterwards decides. */
+        (void)cap_reset_ambient();
+        int r = set_kept();
+        if (r < 0) {
+                snprintf(why, size, "capabilities could not be set: %s", strerror(-r));
+                return -EPERM;
+        }
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        r = verify(why, size);
+        if (r < 0)
+                return r;
+        return left ? PRIVS_BOUNDING : PRIVS_EXACT;
+}
+
+static bool has(cap_value_t cap, cap_flag_t set)
+{
+        cap_flag_value_t value = CAP_CLEAR;
+        cap_t now = cap_get_proc();
+
+        if (now != NULL)
+                cap_get_flag(now, cap, set, &value);
+        cap_free(now);
+        return value == CAP_SET;
+}
+
+void privs_describe(char *text, size_t size)
+{
+        size_t length = 0;
+
+        snprintf(text, size, "none");
+        for (int i = 0; i < KEEP; i++)
+                if (has(keep[i].cap, CAP_EFFECTIVE) && length < size)
+                        length += (size_t)snprintf(text + length, size - length, "%s%s", length > 0 ? " " : "", keep[i].name);
+}
+
+bool privs_line(unsigned index, char *line, size_t size)
+{
+        if (index >= KEEP)
+                return false;
+        snprintf(line, size, "%s: %s; needed for %s", keep[index].name, has(keep[index].cap, CAP_PERMITTED) ? "yes" : "not permitted",
+                keep[index].why);
+        return true;
+}

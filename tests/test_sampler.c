@@ -1,0 +1,338 @@
+/*
+ * The sampler on a captured machine of three trees: frames come out, the parts of wa add up to iowait and grow, gaps are named, scopes
+ * come and go with leases. Deadlines on their own.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/deadline.h"
+#include "daemon/sampler.h"
+#include "sample/control.h"
+#include "sample/state.h"
+
+#define SECOND UINT64_C(1000000000)
+
+static char root[300];
+
+static void put(const char *path, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void put(const char *path, const char *format, ...)
+{
+        char full[600];
+        va_list args;
+
+        snprintf(full, sizeof full, "%s/%s", root, path);
+        for (char *at = full + strlen(root) + 1; (at = strchr(at, '/')) != NULL; at++) {
+                *at = '\0';
+                mkdir(full, 0700);
+                *at = '/';
+        }
+        FILE *file = fopen(full, "w");
+        assert_non_null(file);
+        va_start(args, format);
+        vfprintf(file, format, args);
+        va_end(args);
+        assert_int_equal(fclose(file), 0);
+}
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+        (void)st;
+        (void)type;
+        (void)ftw;
+        return remove(path);
+}
+
+struct machine {
+        unsigned seconds, suspended; /* since tree 0; how long of it it slept */
+        unsigned iowait;             /* clock ticks of core 0 */
+        unsigned disk_ms;            /* time of reads of sda */
+        char boot;                   /* a digit of the boot id */
+};
+
+static void put_tree(unsigned number, struct machine m)
+{
+        char path[64];
+        uint64_t mono = (1000 + m.seconds) * SECOND;
+
+#define AT(name) (snprintf(path, sizeof path, "%04u/%s", number, name), path)
+        put(AT("clock"), "%llu %llu %llu\n", (unsigned long long)mono, (unsigned long long)(mono + m.suspended * SECOND),
+                (unsigned long long)(UINT64_C(1700000000) * SECOND + mono));
+        put(AT("system"), "hz=100\npage_size=4096\nncpu=2\n");
+        put(AT("proc/sys/kernel/random/boot_id"), "0f0e0d0c-0b0a-0908-0706-05040302010%c\n", m.boot);
+        unsigned ticks = (1000 + m.seconds) * 100;
+        put(AT("proc/stat"), "cpu  0 0 0 0 0 0 0 0 0 0\ncpu0 10 0 10 %u %u 0 0 0 0 0\ncpu1 20 0 20 %u 0 0 0 0 0 0\n"
+                             "intr 5\nctxt 6\nbtime 1700000000\nprocesses 7\nprocs_running 1\nprocs_blocked 0\n",
+                ticks - m.iowait, m.iowait, ticks);
+        put(AT("proc/loadavg"), "0.10 0.20 0.30 1/100 1234\n");
+        put(AT("proc/uptime"), "%u.00 1.00\n", 1000 + m.seconds);
+        put(AT("proc/diskstats"), "   8       0 sda %u 0 8 %u 0 0 0 0 0 %u %u 0 0 0 0 0 0\n", m.disk_ms, m.disk_ms, m.disk_ms, m.disk_ms);
+#undef AT
+}
+
+static int set_up(void **unused)
+{
+        const char *tmp = getenv("TMPDIR");
+
+        (void)unused;
+        snprintf(root, sizeof root, "%s/watop-sampler.XXXXXX", tmp != NULL ? tmp : "/tmp");
+        return mkdtemp(root) == NULL ? -1 : 0;
+}
+
+static int tear_down(void **unused)
+{
+        (void)unused;
+        return nftw(root, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+struct rig {
+        struct procfs *procfs;
+        struct sampler *sampler;
+        struct state *state;
+};
+
+static void rig_open(struct rig *rig, uint32_t scopes_wanted)
+{
+        assert_int_equal(procfs_open_root(root, &rig->procfs), 0);
+        struct sampler_options options = { .procfs = rig->procfs, .interval_ns = SECOND, .scopes = scopes_wanted, .cmdline = CMDLINE_FULL };
+        assert_int_equal(sampler_new(&options, &rig->sampler), 0);
+        assert_int_equal(state_new(&rig->state), 0);
+}
+
+static void rig_close(struct rig *rig)
+{
+        state_free(rig->state);
+        sampler_free(rig->sampler);
+        procfs_close_root(rig->procfs);
+}
+
+static const struct frame_head *step(struct rig *rig)
+{
+        struct sampler_frame frame;
+
+        assert_int_equal(sampler_step(rig->sampler, 0, &frame), 0);
+        assert_int_equal(frame_check(frame.bytes, frame.length), 0);
+        assert_true(state_apply(rig->state, frame.bytes, NULL) >= 0);
+        return frame.bytes;
+}
+
+static uint64_t core(struct rig *rig, unsigned cpu, int metric)
+{
+        uint64_t value = UINT64_MAX;
+        const struct state_row *row = state_find(rig->state, SCOPE_CPU, (struct key){ cpu, 0 });
+
+        assert_non_null(row);
+        assert_true(state_now(row, metric, &value));
+        return value;
+}
+
+static uint64_t by_level(struct rig *rig, unsigned cpu)
+{
+        return core(rig, cpu, CPU_BY_EXACT) + core(rig, cpu, CPU_BY_PARKED) + core(rig, cpu, CPU_BY_SEEN) +
+                core(rig, cpu, CPU_BY_BOUND) + core(rig, cpu, CPU_BY_NONE);
+}
+
+static void splits_add_up(void **unused)
+{
+        struct rig rig;
+
+        (void)unused;
+        put_tree(0, (struct machine){ .seconds = 0, .iowait = 500, .disk_ms = 100, .boot = '1' });
+        put_tree(1, (struct machine){ .seconds = 1, .iowait = 580, .disk_ms = 100, .boot = '1' });
+        put_tree(2, (struct machine){ .seconds = 2, .iowait = 600, .disk_ms = 300, .boot = '1' });
+        rig_open(&rig, SCOPE_BIT(SCOPE_CPU));
+        const struct frame_head *head = step(&rig);
+        assert_int_equal(head->sequence, 1);
+        assert_true(head->flags & FRAME_FULL);
+        assert_int_equal(head->mono_ns, 1000 * SECOND);
+        assert_int_equal(head->tick_ns, 0);
+        assert_int_equal(head->boot_id[0], 0x0f);
+        assert_int_equal(head->boot_id[15], 0x01);
+        /* What the split needs comes with the cores; nobody asked for processes. */
+        assert_true(head->scopes_on & SCOPE_BIT(SCOPE_DISK));
+        assert_false(head->scopes_on & SCOPE_BIT(SCOPE_PROCESS));
+        /* Nothing has been seen yet: 0, although the machine has waited 5 s since it started. */
+        assert_int_equal(core(&rig, 0, CPU_IOWAIT), 5 * SECOND);
+        assert_int_equal(core(&rig, 0, CPU_WA_DISK) + core(&rig, 0, CPU_WA_OTHER) + core(&rig, 0, CPU_WA_URING), 0);
+        assert_null(state_one(rig.state, SCOPE_SELF));
+
+        head = step(&rig);
+        assert_int_equal(head->tick_ns, SECOND);
+        assert_int_equal(head->gap, GAP_NONE);
+        /* 0.8 s of iowait and no device did anything: none of it is a disk's. */
+        assert_int_equal(core(&rig, 0, CPU_WA_DISK) + core(&rig, 0, CPU_WA_OTHER) + core(&rig, 0, CPU_WA_URING), SECOND * 8 / 10);
+        assert_true(core(&rig, 0, CPU_WA_DISK) < SECOND / 20);
+        assert_int_equal(by_level(&rig, 0), SECOND * 8 / 10);
+        assert_int_equal(core(&rig, 1, CPU_WA_DISK) + core(&rig, 1, CPU_WA_OTHER), 0);
+
+        uint64_t other = core(&rig, 0, CPU_WA_OTHER), disk = core(&rig, 0, CPU_WA_DISK);
+        step(&rig);
+        assert_int_equal(core(&rig, 0, CPU_WA_DISK) + core(&rig, 0, CPU_WA_OTHER) + core(&rig, 0, CPU_WA_URING), SECOND);
+        assert_true(core(&rig, 0, CPU_WA_OTHER) >= other && core(&rig, 0, CPU_WA_DISK) > disk);
+        assert_int_equal(by_level(&rig, 0), SECOND);
+
+        struct sampler_frame frame;
+        assert_int_equal(sampler_step(rig.sampler, 0, &frame), -ENODATA);
+        assert_int_equal(sampler_step(rig.sampler, 0, &frame), -ENODATA);
+        rig_close(&rig);
+}
+
+static void no_devices_no_ceiling(void **unused)
+{
+        struct rig rig;
+        char path[400];
+
+        (void)unused;
+        put_tree(0, (struct machine){ .seconds = 0, .boot = '1' });
+        put_tree(1, (struct machine){ .seconds = 1, .iowait = 80, .boot = '1' });
+        for (int i = 0; i < 2; i++) {
+                snprintf(path, sizeof path, "%s/%04d/proc/diskstats", root, i);
+                unlink(path);
+        }
+        rig_open(&rig, SCOPE_BIT(SCOPE_CPU));
+        step(&rig);
+        step(&rig);
+        /* What devices did is not known: it may all have been a disk. */
+        assert_int_equal(core(&rig, 0, CPU_WA_DISK_MAX), SECOND * 8 / 10);
+        rig_close(&rig);
+}
+
+static void gaps_are_named(void **unused)
+{
+        struct rig rig;
+
+        (void)unused;
+        put_tree(0, (struct machine){ .seconds = 0, .boot = '1' });
+        put_tree(1, (struct machine){ .seconds = 1, .suspended = 3600, .boot = '1' });
+        put_tree(2, (struct machine){ .seconds = 2, .suspended = 3600, .boot = '1' });
+        /* A capture stores what was read in the tick: no boot id here is no other boot. */
+        char path[400];
+        snprintf(path, sizeof path, "%s/0002/proc/sys/kernel/random/boot_id", root);
+        unlink(path);
+        put_tree(3, (struct machine){ .seconds = 3, .suspended = 3600, .boot = '2' });
+        put_tree(4, (struct machine){ .seconds = 1, .suspended = 3600, .boot = '2' });
+        rig_open(&rig, SCOPE_BIT(SCOPE_CPU));
+        static const uint32_t gaps[] = { GAP_NONE, GAP_SUSPEND, GAP_NONE, GAP_REBOOT, GAP_RESET };
+        for (size_t i = 0; i < sizeof gaps / sizeof *gaps; i++) {
+                const struct frame_head *head = step(&rig);
+                assert_int_equal(head->gap, gaps[i]);
+                /* A reader forgets all at these: it gets all again. */
+                if (gaps[i] == GAP_REBOOT || gaps[i] == GAP_RESET)
+                        assert_true(head->flags & FRAME_FULL);
+                assert_int_equal(state_info(rig.state).to_sequence, i + 1);
+        }
+        rig_close(&rig);
+}
+
+static void leases_switch_scopes(void **unused)
+{
+        struct rig rig;
+
+        (void)unused;
+        for (unsigned i = 0; i < 4; i++) {
+                char path[64];
+                put_tree(i, (struct machine){ .seconds = i, .boot = '1' });
+                snprintf(path, sizeof path, "%04u/proc/net/dev", i);
+                put(path, "Inter-|   Receive                                                |  Transmit\n"
+                          " face |bytes    packets errs drop fifo frame compressed multicast|"
+                          "bytes    packets errs drop fifo colls carrier compressed\n"
+                          "  eth0: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n");
+        }
+        rig_open(&rig, SCOPE_BIT(SCOPE_SYSTEM));
+        assert_false(step(&rig)->scopes_on & SCOPE_BIT(SCOPE_NET));
+        uint64_t unknown = UINT64_C(1) << 60;
+        assert_int_equal(sampler_lease(rig.sampler, SCOPE_BIT(SCOPE_NET) | unknown), SCOPE_BIT(SCOPE_NET));
+        assert_true(step(&rig)->scopes_on & SCOPE_BIT(SCOPE_NET));
+        assert_int_equal(state_count(rig.state, SCOPE_NET), 1);
+        assert_int_equal(sampler_lease(rig.sampler, 0), 0);
+        assert_false(step(&rig)->scopes_on & SCOPE_BIT(SCOPE_NET));
+        state_base(rig.state);
+        assert_int_equal(state_count(rig.state, SCOPE_NET), 0);
+        rig_close(&rig);
+}
+
+static void refused_frames_lose_detail(void **unused)
+{
+        struct rig rig;
+
+        (void)unused;
+        for (unsigned i = 0; i < 3; i++)
+                put_tree(i, (struct machine){ .seconds = i, .boot = '1' });
+        rig_open(&rig, SCOPE_BIT(SCOPE_CPU) | SCOPE_BIT(SCOPE_PROCESS) | SCOPE_BIT(SCOPE_THREAD));
+        step(&rig);
+        sampler_refused(rig.sampler);
+        const struct frame_head *head = step(&rig);
+        assert_true(head->flags & FRAME_FULL);
+        assert_false(head->scopes_on & SCOPE_BIT(SCOPE_THREAD));
+        assert_true(head->scopes_on & SCOPE_BIT(SCOPE_CPU));
+        rig_close(&rig);
+}
+
+static void marks_take_one_frame(void **unused)
+{
+        struct rig rig;
+        struct sampler_frame frame;
+        struct sampler_mark mark = { "phase 2\n", 8, 42, 1000 };
+
+        (void)unused;
+        for (unsigned i = 0; i < 3; i++)
+                put_tree(i, (struct machine){ .seconds = i, .boot = '1' });
+        rig_open(&rig, SCOPE_BIT(SCOPE_SYSTEM));
+        step(&rig);
+        assert_int_equal(sampler_tick(rig.sampler, &(struct sampler_order){ .mark = &mark }, &frame), 0);
+        assert_int_equal(((const struct frame_head *)frame.bytes)->flags & (FRAME_MARK | FRAME_EXTRA), FRAME_MARK | FRAME_EXTRA);
+        assert_int_equal(state_apply(rig.state, frame.bytes, NULL), 0);
+        const struct state_row *row = state_one(rig.state, SCOPE_MARK);
+        uint64_t pid;
+        char text[32];
+        assert_non_null(row);
+        assert_true(state_now(row, MARK_PID, &pid));
+        assert_int_equal(pid, 42);
+        assert_string_equal(state_text_copy(rig.state, row, MARK_TEXT, text, sizeof text), "phase 2\n");
+        state_base(rig.state);
+        rig_close(&rig);
+}
+
+static void deadlines_stay_on_the_grid(void **unused)
+{
+        struct deadline d;
+        uint64_t due;
+
+        (void)unused;
+        deadline_start(&d, 1000, 100);
+        assert_int_equal(deadline_take(&d, 1000, &due), 0);
+        assert_int_equal(d.next_ns, 1100);
+        /* Late by less than a tick: none is missed, the grid stays. */
+        assert_int_equal(deadline_take(&d, 1199, &due), 0);
+        assert_int_equal(due, 1100);
+        assert_int_equal(d.next_ns, 1200);
+        assert_int_equal(deadline_take(&d, 1500, &due), 3);
+        assert_int_equal(due, 1500);
+        assert_int_equal(d.next_ns, 1600);
+        assert_int_equal(deadline_take(&d, 1650 + UINT64_C(100) * UINT32_MAX * 2, &due), UINT32_MAX);
+        assert_true(d.next_ns > 1650 + UINT64_C(100) * UINT32_MAX * 2);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(splits_add_up, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(no_devices_no_ceiling, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(gaps_are_named, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(leases_switch_scopes, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(refused_frames_lose_detail, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(marks_take_one_frame, set_up, tear_down),
+                cmocka_unit_test(deadlines_stay_on_the_grid),
+        };
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,231 @@
+/*
+ * What is said of a machine: states made by hand, the answer they must give, and the words they must not.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/sealed.h"
+#include "tui/why.h"
+
+static const uint64_t MS = 1000000;
+
+/* One second of a machine of two cores. */
+struct machine {
+        unsigned wa_disk[2], wa_uring[2], wa_other[2], disk_floor, user[2]; /* ms */
+        enum { BY_PARKED, BY_BOUND } by;
+        unsigned parked;                          /* io_uring threads, one a core in turn */
+        unsigned reads, read_ms, util_ms, inflight, stuck_ms, queue_ms;
+        const char *waits;                        /* wait channel of one task in D state */
+        unsigned waits_s;
+};
+
+struct scene {
+        struct sealed w;
+        struct state *state;
+        struct tally tally;
+        struct verdict verdict;
+};
+
+static void put_core(struct sample *s, const struct machine *m, unsigned cpu, bool now)
+{
+        struct row *row = sample_row(s, SCOPE_CPU, (struct key){cpu, 0}, 0);
+        unsigned wa = m->wa_disk[cpu] + m->wa_uring[cpu] + m->wa_other[cpu];
+        uint64_t on = now ? MS : 0;
+
+        for (int id = CPU_USER; id < CPU_END; id++)
+                row_set(row, id, 0);
+        row_set(row, CPU_USER, m->user[cpu] * on);
+        row_set(row, CPU_IOWAIT, wa * on);
+        row_set(row, CPU_IDLE, (1000 - wa - m->user[cpu]) * on);
+        row_set(row, CPU_WA_DISK, m->wa_disk[cpu] * on);
+        row_set(row, CPU_WA_URING, m->wa_uring[cpu] * on);
+        row_set(row, CPU_WA_OTHER, m->wa_other[cpu] * on);
+        row_set(row, CPU_WA_DISK_MIN, (m->disk_floor < m->wa_disk[cpu] ? m->disk_floor : m->wa_disk[cpu]) * on);
+        row_set(row, CPU_WA_DISK_MAX, m->wa_disk[cpu] * on);
+        row_set(row, CPU_WA_URING_MIN, m->wa_uring[cpu] * on);
+        row_set(row, CPU_WA_URING_MAX, m->wa_uring[cpu] * on);
+        row_set(row, m->by == BY_PARKED ? CPU_BY_PARKED : CPU_BY_BOUND, wa * on);
+}
+
+static void put_disk(struct sample *s, const struct machine *m, bool now)
+{
+        struct row *row = sample_row(s, SCOPE_DISK, key_of_name("sdc", 3, 1), 0);
+        uint64_t on = now ? 1 : 0;
+
+        row_text(row, DISK_NAME, "sdc", 3);
+        row_set(row, DISK_KIND, 'w');
+        row_set(row, DISK_READS, m->reads * on);
+        row_set(row, DISK_READ_TIME, m->read_ms * MS * m->reads * on);
+        row_set(row, DISK_WRITES, 0);
+        row_set(row, DISK_INFLIGHT, m->inflight);
+        row_set(row, DISK_IO_TIME, m->util_ms * MS * on);
+        row_set(row, DISK_QUEUE_TIME, m->queue_ms * MS * on);
+        row_set(row, DISK_STUCK, m->stuck_ms * MS);
+}
+
+static void put_waiters(struct sealed *w, const struct machine *m)
+{
+        char name[24];
+
+        for (unsigned i = 0; i < m->parked; i++) {
+                struct row *row = sample_row(w->sample, SCOPE_WAITER, (struct key){700 + i, 1}, 0);
+                snprintf(name, sizeof name, "Proactor%u", i);
+                row_text(row, WAITER_COMM, name, strlen(name));
+                row_text(row, WAITER_PROCESS, "dragonfly", 9);
+                row_set(row, WAITER_TGID, 700);
+                row_set(row, WAITER_CORE, i % 2);
+                row_set(row, WAITER_WITNESS, 4);
+                row_set(row, WAITER_SWITCHES, 10);
+        }
+        if (m->waits) {
+                struct row *row = sample_row(w->sample, SCOPE_PROCESS, (struct key){900, 1}, 0);
+                row_text(row, PROCESS_COMM, "backup\x1b[31m", 11);
+                row_text(row, PROCESS_WCHAN, m->waits, strlen(m->waits));
+                row_set(row, PROCESS_STATE, 'D');
+                row_set(row, PROCESS_SINCE, w->boot - m->waits_s * SECOND);
+        }
+}
+
+static void tick(struct scene *scene, const struct machine *m, bool now)
+{
+        struct sample *s = scene->w.sample;
+
+        sealed_tick(&scene->w, SECOND);
+        for (int scope = SCOPE_CPU; scope <= SCOPE_WAITER; scope++)
+                sample_scope_begin(s, (enum scope)scope, scene->w.mono);
+        put_core(s, m, 0, now);
+        put_core(s, m, 1, now);
+        put_disk(s, m, now);
+        put_waiters(&scene->w, m);
+        for (int scope = SCOPE_CPU; scope <= SCOPE_WAITER; scope++)
+                sample_scope_end(s, (enum scope)scope, scene->w.mono, GONE_EXITED);
+        assert_int_equal(state_apply(scene->state, sealed_seal(&scene->w), NULL), 0);
+        if (!now)
+                state_base(scene->state);
+}
+
+static void play(struct scene *scene, const struct machine *m)
+{
+        memset(scene, 0, sizeof *scene);
+        sealed_open(&scene->w);
+        assert_int_equal(state_new(&scene->state), 0);
+        tick(scene, m, false);
+        tick(scene, m, true);
+        tally_make(scene->state, &scene->tally);
+        verdict_make(scene->state, &scene->tally, &scene->verdict);
+}
+
+static void stop(struct scene *scene)
+{
+        state_free(scene->state);
+        sealed_close(&scene->w);
+}
+
+static void expect(const struct machine *m, enum answer answer, const char *line, bool waits)
+{
+        struct scene scene;
+
+        play(&scene, m);
+        assert_string_equal(scene.verdict.line, line);
+        assert_int_equal(scene.verdict.answer, answer);
+        assert_int_equal(scene.verdict.waits, waits);
+        assert_true(strlen(scene.verdict.line) <= 80);
+
+        char lines[WHY_LINES][WHY_WIDTH];
+        size_t count = why_evidence(&scene.tally, &scene.verdict, lines, WHY_LINES);
+        assert_in_range(count, 3, WHY_LINES);
+        for (size_t i = 0; i < count; i++)
+                for (const char *at = lines[i]; *at; at++)
+                        assert_in_range((unsigned char)*at, 0x20, 0x7e); /* nobody's escapes come through */
+        stop(&scene);
+}
+
+static void test_idle_reactors(void **unused)
+{
+        expect(&(struct machine){.wa_uring = {999, 998}, .parked = 8}, ANSWER_NOT_A_DISK,
+               "NOT A DISK. The machine is idle; wa is 8 dragonfly threads asleep in io_uring.", false);
+}
+
+static void test_loaded_reactors(void **unused)
+{
+        expect(&(struct machine){.wa_uring = {600, 600}, .user = {400, 400}, .parked = 1}, ANSWER_NOT_A_DISK,
+               "NOT A DISK. wa is 1 dragonfly thread asleep in io_uring; read load, not wa.", false);
+}
+
+static void test_slow_disk(void **unused)
+{
+        expect(&(struct machine){.wa_disk = {900, 0}, .disk_floor = 850, .reads = 146, .read_ms = 412, .util_ms = 1000, .inflight = 61, .queue_ms = 60000}, ANSWER_DISK_SLOW,
+               "A DISK IS SLOW. sdc takes 412 ms per read, requests queue.", true);
+}
+
+static void test_quick_disk_that_is_waited_for(void **unused)
+{
+        expect(&(struct machine){.wa_disk = {600, 0}, .disk_floor = 550, .reads = 600, .read_ms = 1, .util_ms = 600, .queue_ms = 600}, ANSWER_BUSY,
+               "BUSY. Tasks wait for sdc: 600 requests/s, 1.00 ms per read, 60% util.", true);
+}
+
+static void test_stuck_disk(void **unused)
+{
+        expect(&(struct machine){.wa_uring = {999, 999}, .parked = 2, .inflight = 4, .stuck_ms = 38000, .util_ms = 1000}, ANSWER_DISK_SLOW,
+               "A DISK IS SLOW. sdc has 4 in flight; none completed for 38 s.", true);
+}
+
+/* libaio: the device works, no core shows iowait. */
+static void test_hidden_disk(void **unused)
+{
+        expect(&(struct machine){.reads = 5000, .read_ms = 8, .util_ms = 990, .inflight = 128, .queue_ms = 40000}, ANSWER_BUSY,
+               "BUSY. sdc is 99% busy (5000 req/s, 8.00 ms each); wa does not show it.", false);
+}
+
+static void test_part(void **unused)
+{
+        expect(&(struct machine){.wa_disk = {97, 0}, .wa_uring = {0, 999}, .parked = 1, .reads = 90, .read_ms = 1, .util_ms = 97}, ANSWER_PARTLY,
+               "PARTLY A DISK. At most 9.7 of 109.6 wa can be sdc; 99.9 is io_uring asleep.", true);
+}
+
+static void test_other(void **unused)
+{
+        expect(&(struct machine){.wa_other = {900, 0}, .waits = "folio_wait_bit_common", .waits_s = 5}, ANSWER_OTHER,
+               "WAITING, NOT FOR A DISK. backup\\x1b[31m[900] waits in folio_wait_bit_common.", true);
+}
+
+/* Not counted as iowait at all: a page fault on a file server that does not answer. */
+static void test_stuck_without_iowait(void **unused)
+{
+        expect(&(struct machine){.waits = "request_wait_answer", .waits_s = 12}, ANSWER_OTHER,
+               "WAITING, NOT FOR A DISK. backup\\x1b[31m[900]: 12 s in request_wait_answer.", true);
+}
+
+/* No rights: nobody may be named, and no disk either. */
+static void test_unknown(void **unused)
+{
+        expect(&(struct machine){.wa_other = {999, 999}, .by = BY_BOUND}, ANSWER_NOT_A_DISK,
+               "NOT A DISK. No device works for most of wa; who waits could not be seen.", false);
+        expect(&(struct machine){.wa_disk = {900, 900}, .by = BY_BOUND, .reads = 1000, .read_ms = 1, .util_ms = 900}, ANSWER_PARTLY,
+               "PARTLY A DISK. At most 180.0 of 180.0 wa can be sdc.", true);
+}
+
+static void test_quiet(void **unused)
+{
+        expect(&(struct machine){0}, ANSWER_NOTHING, "NOTHING WRONG. Load 0.0 of 200%, wa 0.0, no device is busy.", false);
+        expect(&(struct machine){.user = {1000, 0}}, ANSWER_BUSY, "BUSY. cpu0 is full (100%); the machine is at 50%.", false);
+        expect(&(struct machine){.user = {1000, 950}}, ANSWER_BUSY, "BUSY. Load 195 of 200%; no iowait to explain.", false);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_idle_reactors), cmocka_unit_test(test_loaded_reactors), cmocka_unit_test(test_slow_disk),
+                cmocka_unit_test(test_quick_disk_that_is_waited_for), cmocka_unit_test(test_stuck_disk), cmocka_unit_test(test_hidden_disk),
+                cmocka_unit_test(test_part), cmocka_unit_test(test_other), cmocka_unit_test(test_stuck_without_iowait), cmocka_unit_test(test_unknown),
+                cmocka_unit_test(test_quiet),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,55 @@
+#pragma once
+/*
+ * Where the samples come from: a watopd that runs already, or a private one that we start; and the reports read from it.
+ *
+ * Look-up: the asked ring, /run/watop, the user's own $XDG_RUNTIME_DIR/watop. A daemon serves when its ring may be read, the asked
+ * interval is a multiple of its tick, and it samples (or leases) the scopes we need. Else a private watopd is started: found beside our own
+ * binary through /proc/self/exe or in the built-in libexec and sbin folders, never by PATH or environment; it publishes into a sealed memfd and
+ * ends when our end of its control socket closes.
+ */
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "sample/state.h"
+
+struct attach_options {
+        const char *ring;        /* --ring PATH, or NULL */
+        const char *root;        /* --root DIR: a captured machine; always private */
+        uint64_t interval_ns;    /* of a report */
+        uint32_t scopes;         /* SCOPE_BIT mask needed */
+        uint64_t leases;         /* LEASE_x wanted beside */
+        bool private_only;       /* --private */
+        const char *capture;     /* watop capture: folder for the private watopd to write into */
+        bool capture_anonymize;
+};
+
+struct attach;
+/* 0; or -errno with the reason as one line in `why`. On success `why` says which source and why. */
+int attach_open(const struct attach_options *, struct attach **, char *why, size_t size);
+void attach_close(struct attach *);
+
+struct attach_info {
+        bool private_daemon, same_pid_ns, stale; /* stale: gone, trying to find it again */
+        pid_t pid;
+        uid_t owner;
+        uint64_t tick_ns, interval_ns;
+        uint64_t history_ns;     /* span the ring holds now */
+        uint64_t gaps;           /* gaps since we attached */
+        uint32_t missing_scopes; /* asked but not to be had */
+        char line[256];          /* "private watopd (no daemon runs)" */
+};
+void attach_get_info(struct attach *, struct attach_info *);
+
+enum attach_result {
+        ATTACH_REPORT,           /* a report's interval is complete: print it, then call state_base */
+        ATTACH_NOTHING,          /* time-out or signal: call again */
+        ATTACH_GONE,             /* the daemon died or was stopped; it is looked for again at each call (said once per death) */
+        ATTACH_BACK,             /* found again (or replaced by a private one): the state was cleared */
+        ATTACH_END,              /* captured machine: no more trees */
+};
+/* Apply frames to `state` (and to `total`, if not NULL, which is never re-based) until a report is complete, at most timeout_ns.
+ * The first frame of all only makes the base. Negative errno: cannot go on; why in attach_get_info's line. */
+int attach_next(struct attach *, struct state *, struct state *total, uint64_t timeout_ns);
+/* Change what a running reader wants (live screen: interval, threads). 0 or -errno; may restart the private watopd. */
+int attach_change(struct attach *, uint64_t interval_ns, uint32_t scopes, uint64_t leases);

@@ -1,0 +1,63 @@
+#pragma once
+/*
+ * The machine in one look, from a state: what head lines, the load line of tables, `why` and the verdict all say, computed once.
+ */
+#include "sample/state.h"
+
+struct tally_waiters {           /* threads of one process in a completion-queue wait */
+        char process[64];
+        int pid;
+        unsigned threads, parked, proved; /* in the wait; parked for the whole tick; and nothing of theirs on a device */
+        double woke;             /* times they woke in the interval */
+        unsigned first_core, last_core, cores;
+        char names[64];          /* "Proactor0..7", or the one name */
+};
+
+struct tally_task {              /* a task in D state */
+        int pid, tid;
+        char name[64], wchan[64], cmdline[128];
+        double age;              /* seconds */
+};
+
+struct tally_device {
+        const struct state_row *row;
+        char name[64], label[64]; /* label: dm or LVM name, "" if none */
+        double util, queue, inflight, r_await, w_await, rate, kb; /* -1 absent */
+        double stuck;            /* seconds */
+        bool whole;              /* counted in totals: neither partition nor stacked */
+};
+
+enum { TALLY_WAITERS = 8, TALLY_TASKS = 16, TALLY_DEVICES = 8 };
+
+struct tally {
+        bool valid;              /* there is an interval */
+        double seconds;
+        unsigned cores;
+        struct value load, us_sy, nice, hi_si, steal, idle; /* SUM, % of one core */
+        double load_share;       /* load / (100 * cores), % */
+        struct value wa, disk, uring, other;                /* SUM; marks from bounds */
+        bool threads_known;      /* all tasks' wait channels could be read, so a waiter in io_uring would have been seen */
+        const char *level;       /* weakest evidence that covers 5% of the wa or more: exact|parked|seen|bound|none */
+        double taken_back;       /* ms the kernel took back */
+        unsigned busiest_core, quietest_core;
+        double busiest, quietest;/* load of those, % */
+        double load1, load5, load15; /* -1 absent */
+        double running, blocked, dstate; /* at the sample; -1 absent */
+        double io_some, io_full; /* PSI io over the interval, %; -1 absent */
+        double dirty, swap_used, memory_used, memory_total, swap_in, swap_out, reclaim; /* bytes, bytes/s; -1 absent */
+        struct tally_waiters waiters[TALLY_WAITERS]; /* most threads first */
+        size_t waiter_count, waiter_threads;
+        struct tally_task tasks[TALLY_TASKS];        /* oldest first */
+        size_t task_count;       /* all of them; may exceed TALLY_TASKS */
+        struct tally_device devices[TALLY_DEVICES];  /* busiest first, stuck ones before all */
+        size_t device_count;     /* all that did something or have requests in flight */
+        double in_flight;        /* over whole devices */
+        unsigned uncounted;      /* whole devices with iostats off */
+        char top[64];            /* process with most CPU */
+        double top_cpu;
+};
+
+void tally_make(const struct state *, struct tally *);
+/* "load 309.2% of 800% (38.7%) = us+sy 211.0 + hi+si 98.2" and "wa 490.9 = disk 0.3 + uring 490.6 + other 0.0": one line each, no newline. */
+size_t tally_load_line(const struct tally *, char *line, size_t size);
+size_t tally_wa_line(const struct tally *, char *line, size_t size);

@@ -1,0 +1,16 @@
+#pragma once
+/*
+ * The answer in one line: what the machine's wa is, said only from evidence. Shared by `watop why` and the live screen's verdict line.
+ */
+#include "tui/tally.h"
+
+enum answer { ANSWER_NOT_A_DISK, ANSWER_DISK_SLOW, ANSWER_PARTLY, ANSWER_OTHER, ANSWER_BUSY, ANSWER_NOTHING };
+struct verdict {
+        enum answer answer;
+        const char *head;        /* "NOT A DISK", "A DISK IS SLOW", ... */
+        char line[160];          /* head and one sentence: what `why` prints first, cut to 80 columns there */
+        char brief[160];         /* for the screen: lower case, without the head's full stop */
+        bool show;               /* wa >= 5% or something is unusual */
+        bool waits;              /* something really waits: `why --check` exits 3 */
+};
+void verdict_make(const struct state *, const struct tally *, struct verdict *);

@@ -1,0 +1,295 @@
+/*
+ * The panel of block devices: columns of iostat -x as far as the width goes, what is in flight, and the state in a word.
+ *
+ * Whole devices stand in the kernel's order, each with the devices stacked on it (dm, md, loop) indented below; partitions are left
+ * out. Idle ones are left out when room is short, but never one with requests in flight; a stuck one stands on top.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sample/word.h"
+#include "tui/view.h"
+
+enum { KEY_LEAST = 6, KEY_MOST = 28, DEPTH_MOST = 6 };
+
+static char kind_of(const struct state_row *row)
+{
+        uint64_t kind;
+        return state_now(row, DISK_KIND, &kind) ? (char)kind : 'w';
+}
+
+static bool is_active(const struct state_row *row)
+{
+        static const int busy[] = {DISK_READS, DISK_WRITES, DISK_DISCARDS, DISK_FLUSHES, DISK_IO_TIME};
+        uint64_t level = 0;
+        if (state_now(row, DISK_INFLIGHT, &level) && level > 0)
+                return true;
+        for (size_t i = 0; i < sizeof busy / sizeof busy[0]; i++) {
+                double delta = 0;
+                int outcome = state_delta(row, busy[i], &delta);
+                if ((outcome == DELTA_OK || outcome == DELTA_UNWRAPPED) && delta > 0)
+                        return true;
+        }
+        return false;
+}
+
+static bool ever_used(const struct state_row *row)
+{
+        uint64_t reads = 1, writes = 1;
+        state_now(row, DISK_READS, &reads);
+        state_now(row, DISK_WRITES, &writes);
+        return reads + writes > 0;
+}
+
+/* Is `name` one of the blank-separated names? */
+static bool names_have(const char *names, size_t length, const char *name, size_t name_length)
+{
+        for (size_t i = 0; i < length;) {
+                size_t end = i;
+                while (end < length && names[end] != ' ')
+                        end++;
+                if (end - i == name_length && memcmp(names + i, name, name_length) == 0)
+                        return true;
+                i = end + 1;
+        }
+        return false;
+}
+
+static bool same_text(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+        return a && b && a_length == b_length && memcmp(a, b, a_length) == 0;
+}
+
+struct walk {
+        struct panel *panel;
+        const struct look *look;
+        const struct column *sort;
+        double order;   /* counts down: lines keep the order in which they were added */
+};
+
+static void add_device(struct walk *w, const struct state_row *row, unsigned depth)
+{
+        char word[32];
+        bool idle = !is_active(row);
+        if (!panel_matches(w->look, row, w->panel->filter))
+                return;
+        if (idle && !w->look->idle && !ever_used(row)) {
+                w->panel->hidden++;
+                return;
+        }
+        struct panel_line *line = panel_add(w->panel, row, row->key.a ^ row->key.b);
+        if (!line)
+                return;
+        line->depth = (unsigned char)depth;
+        line->group = 0;
+        line->has_sort = true;
+        line->sort = (w->panel->reverse ? -1 : 1) * (w->order -= 1);
+        line->pinned = word_device(w->look->state, row, word, sizeof word) == DEVICE_STUCK;
+        line->has_own = !idle; /* used by `draw` to leave idle ones out */
+}
+
+/* The devices stacked on `below`, each once: under the first of its slaves. */
+static void add_stacked(struct walk *w, const struct state_row *below, unsigned depth)
+{
+        const struct state *state = w->look->state;
+        size_t name_length = 0, holders_length = 0;
+        const char *name = state_text(state, below, DISK_NAME, &name_length);
+
+        for (size_t i = 0; name && depth <= DEPTH_MOST && i < state_count(state, SCOPE_DISK); i++) {
+                const struct state_row *row = state_at(state, SCOPE_DISK, i);
+                size_t length = 0, first = 0;
+                if (row->gone)
+                        continue;
+                if (kind_of(row) == 'p') { /* what is stacked on a partition stands under its disk */
+                        const char *parent = state_text(state, row, DISK_PARENT, &length);
+                        if (state_text(state, row, DISK_HOLDERS, &holders_length) && holders_length > 0 &&
+                            same_text(parent, length, name, name_length))
+                                add_stacked(w, row, depth);
+                        continue;
+                }
+                const char *slaves = kind_of(row) == 's' ? state_text(state, row, DISK_SLAVES, &length) : NULL;
+                while (slaves && first < length && slaves[first] != ' ')
+                        first++;
+                if (slaves && first > 0 && names_have(slaves, first, name, name_length)) {
+                        add_device(w, row, depth);
+                        add_stacked(w, row, depth + 1);
+                }
+        }
+}
+
+/* A stacked device whose first slave cannot be seen stands by itself. */
+static bool is_root(const struct state *state, const struct state_row *row)
+{
+        size_t length = 0, first = 0;
+        if (kind_of(row) == 'p' || kind_of(row) == 'h')
+                return false;
+        const char *slaves = kind_of(row) == 's' ? state_text(state, row, DISK_SLAVES, &length) : NULL;
+        while (slaves && first < length && slaves[first] != ' ')
+                first++;
+        if (first == 0)
+                return true;
+        for (size_t i = 0; i < state_count(state, SCOPE_DISK); i++) {
+                const struct state_row *other = state_at(state, SCOPE_DISK, i);
+                size_t name_length = 0;
+                const char *name = state_text(state, other, DISK_NAME, &name_length);
+                if (!other->gone && other != row && same_text(name, name_length, slaves, first))
+                        return false;
+        }
+        return true;
+}
+
+struct root {
+        const struct state_row *row;
+        bool has;
+        double value;
+        size_t place;
+};
+
+static int by_root(const void *left, const void *right)
+{
+        const struct root *a = left, *b = right;
+        if (a->has != b->has)
+                return a->has ? -1 : 1;
+        if (a->has && (a->value < b->value || a->value > b->value))
+                return a->value > b->value ? -1 : 1;
+        return a->place < b->place ? -1 : 1;
+}
+
+static bool sort_value(const struct panel *p, const struct look *look, const struct state_row *row, const struct column *sort,
+        double *value)
+{
+        char word[32];
+        if (sort->op == OP_WORD) {
+                enum device_word w = word_device(look->state, row, word, sizeof word);
+                *value = w == DEVICE_UNKNOWN ? -1 : (double)w;
+                return true;
+        }
+        return panel_value(p, look, row, sort, value);
+}
+
+static void gather(struct panel *p, const struct look *look)
+{
+        static struct root *roots; /* grows to the most devices seen, kept: nothing is allocated once steady */
+        static size_t capacity;
+        struct walk w = {p, look, panel_column(p, p->sort), 0};
+        size_t total = look->state ? state_count(look->state, SCOPE_DISK) : 0, count = 0;
+
+        panel_begin(p);
+        if (total > capacity) {
+                struct root *more = realloc(roots, total * sizeof *more);
+                if (!more)
+                        return;
+                roots = more;
+                capacity = total;
+        }
+        for (size_t i = 0; i < total; i++) {
+                const struct state_row *row = state_at(look->state, SCOPE_DISK, i);
+                if (row->gone || !is_root(look->state, row))
+                        continue;
+                roots[count] = (struct root){.row = row, .has = true, .place = i};
+                if (w.sort)
+                        roots[count].has = sort_value(p, look, row, w.sort, &roots[count].value);
+                if (p->reverse)
+                        roots[count].value = -roots[count].value;
+                count++;
+        }
+        if (count > 1)
+                qsort(roots, count, sizeof *roots, by_root);
+        for (size_t i = 0; i < count; i++) {
+                add_device(&w, roots[i].row, 0);
+                add_stacked(&w, roots[i].row, 1);
+        }
+}
+
+static int wanted(const struct panel *p, const struct look *look)
+{
+        (void)look;
+        return (int)(p->count < 100000 ? p->count : 100000) + 1 + (p->count == 0);
+}
+
+static enum style cell(const struct look *look, const struct panel_line *line, const struct column *column, char *text, size_t size)
+{
+        if (column->op == OP_WORD) {
+                enum device_word word = word_device(look->state, line->row, text, size);
+                return word == DEVICE_STUCK ? STYLE_BAD : word == DEVICE_FULL || word == DEVICE_QUEUED ? STYLE_WARN :
+                        word == DEVICE_QUIET || word == DEVICE_UNKNOWN ? STYLE_DIM : STYLE_PLAIN;
+        }
+        struct value v = metric_value(look->state, line->row, column);
+        enum style style = panel_text(&v, column, text, size);
+        if (style == STYLE_PLAIN && strcmp(column->head, "%util") == 0 && v.number >= 50)
+                return STYLE_DISK;
+        return style;
+}
+
+static void draw_key(struct panel *p, const struct look *look, const struct panel_line *line, struct canvas *c, int row, int room)
+{
+        size_t length = 0, label_length = 0;
+        const char *name = state_text(look->state, line->row, DISK_NAME, &length);
+        const char *label = state_text(look->state, line->row, DISK_DM_NAME, &label_length);
+        int used = line->depth + canvas_stranger(c, row, line->depth, room - line->depth, STYLE_STRONG,
+                name ? name : "-", name ? length : 1);
+        if (label && label_length > 0 && c->clip.cols >= 120)
+                used += 1 + canvas_stranger(c, row, used + 1, room - used - 1, STYLE_PLAIN, label, label_length);
+        if (used > p->key_width) {
+                p->key_width = (unsigned char)(used < KEY_MOST ? used : KEY_MOST);
+                p->grew = true;
+        }
+}
+
+static void draw_lines(struct panel *p, const struct look *look, struct canvas *c)
+{
+        int rows = c->clip.rows, row = 1;
+        bool selected = look->selected == PANEL_DISK;
+        canvas_put(c, 0, 0, c->clip.cols, p->sort < 0 ? selected ? STYLE_SORT : STYLE_SORT_OTHER : STYLE_HEAD, "Device");
+        panel_heads(p, look, c, p->key_width);
+        for (size_t i = p->top; i < p->count && row < rows; i++, row++) {
+                int most = c->clip.cols < KEY_MOST ? c->clip.cols : KEY_MOST;
+                draw_key(p, look, &p->lines[i], c, row, most);
+                canvas_fill(c, row, p->key_width, c->clip.cols - p->key_width, ' ', STYLE_PLAIN);
+                panel_cells(p, look, &p->lines[i], c, row, p->key_width, cell);
+                if (p->cursor_on && selected && i == p->cursor)
+                        canvas_restyle(c, row, 0, c->clip.cols, STYLE_SELECTED);
+        }
+}
+
+static void leave_idle_out(struct panel *p)
+{
+        size_t kept = 0;
+        for (size_t i = 0; i < p->count; i++)
+                if (p->lines[i].has_own || p->lines[i].pinned)
+                        p->lines[kept++] = p->lines[i];
+        p->hidden += p->count - kept;
+        p->count = kept;
+        p->ordered = 0;
+}
+
+static void draw(struct panel *p, const struct look *look, struct canvas *c)
+{
+        int rows = c->clip.rows;
+        if (rows <= 0)
+                return;
+        bool rates = look->state && state_info(look->state).valid;
+        if (rates && !look->idle && (int)p->count > rows - 1 && look->selected != PANEL_DISK)
+                leave_idle_out(p);
+        panel_settle(p, rows - 1);
+        if (c->clip.cols != p->cols || p->key_width < KEY_LEAST)
+                p->key_width = KEY_LEAST;
+        for (int pass = 0; pass < 3; pass++) {
+                p->grew = false;
+                panel_fit(p, c->clip.cols, p->key_width, 0);
+                for (int row = 0; row < rows; row++)
+                        canvas_fill(c, row, 0, c->clip.cols, ' ', STYLE_PLAIN);
+                draw_lines(p, look, c);
+                if (!p->grew)
+                        break;
+        }
+        if (p->count == 0 && p->hidden > 0)
+                canvas_format(c, 1, 0, c->clip.cols, STYLE_DIM, "  %zu idle [z]", p->hidden);
+        else if (p->count == 0)
+                canvas_put(c, 1, 0, c->clip.cols, STYLE_DIM, p->filter[0] ? "  none with this text [f]" : "  - none seen");
+}
+
+const struct view view_disk = {
+        .name = "devices", .columns = VIEW_DISK, .gather = gather, .wanted = wanted, .draw = draw,
+};

@@ -168,7 +168,8 @@ static int receive(struct control *c, struct control_answer *answer, int *keep, 
         } control;
         for (;;) {
                 struct iovec part = { .iov_base = answer, .iov_len = sizeof *answer };
-                struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes };
+                struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1,
+                        .msg_control = control.bytes, .msg_controllen = sizeof control.bytes };
                 ssize_t n = recvmsg(c->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
                 if (n >= 0) {
                         take_fds(&message, keep);

@@ -4,8 +4,8 @@
  * It never waits for a reader. All bytes are allocated at creation, so that a tmpfs that fills up later cannot end the daemon with a
  * bus error. The order of the stores is the promise written in ring_layout.h; ring_reader.c keeps the other half of it.
  *
- * A path belongs to whoever holds the write lock (OFD) on the file that lies there. To take it over from a dead writer, the old file is locked
- * first and the new one, locked already, renamed over it: two daemons that start at once cannot both win, and no reader ever sees
+ * A path belongs to whoever holds the write lock (OFD) on the file that lies there. To take it over from a dead writer, the old file is
+ * locked first and the new one, locked already, renamed over it: two daemons that start at once cannot both win, and no reader ever sees
  * a file that is half made.
  */
 #include "sample/ring.h"
@@ -276,6 +276,15 @@ static int make_memfd(struct ring_writer *w, uint64_t size)
         return r == 0 ? seal_memfd(w->fd) : r;
 }
 
+/* The group's rights are for group watop alone: where there is none, or we may not give it, our own group (of all users, maybe) gets none. */
+static int share_file(int fd, mode_t mode)
+{
+        gid_t group;
+        if ((mode & 070) && (trust_group(&group) < 0 || fchown(fd, (uid_t)-1, group) < 0))
+                mode &= ~(mode_t)070;
+        return fchmod(fd, mode) < 0 ? -errno : 0;
+}
+
 static int make_file(struct ring_writer *w, const char *path, uint64_t size, mode_t mode, pid_t *holder)
 {
         char temporary[NAME_MAX + 1];
@@ -287,15 +296,11 @@ static int make_file(struct ring_writer *w, const char *path, uint64_t size, mod
         if (r < 0)
                 return r;
 
-        gid_t group;
         r = map_file(w, size);
         if (r == 0)
                 r = write_head(w);
-        /* Group watop may read a shared ring, where there is one and we may give it; without, the ring is merely less shared. */
-        if (r == 0 && (mode & 070) && trust_group(&group) == 0 && fchown(w->fd, (uid_t)-1, group) < 0 && errno != EPERM)
-                r = -errno;
-        if (r == 0 && fchmod(w->fd, mode) < 0)
-                r = -errno;
+        if (r == 0)
+                r = share_file(w->fd, mode);
         if (r == 0)
                 r = take_name(w, temporary, holder);
         if (r < 0)

@@ -21,7 +21,8 @@
 struct ring_writer;
 
 /* Create a ring at path (temporary name, locked, renamed; must be on tmpfs, else -EXDEV), or a sealed memfd when path is NULL.
- * -EBUSY: a live writer holds it, *holder is its pid (0 if unknown). mode: of the file, e.g. 0640. */
+ * -EBUSY: a live writer holds it, *holder is its pid (0 if unknown). mode: of the file, e.g. 0640; its bits for the group are for
+ * group `watop`, and dropped when the file cannot be given to it. */
 int ring_create(const char *path, uint64_t size, mode_t mode, struct ring_writer **, pid_t *holder);
 void ring_destroy(struct ring_writer *); /* marks the ring as ended, unlinks its path if it is still ours */
 int ring_publish(struct ring_writer *, const void *frame, size_t length); /* 0, -EFBIG: larger than a third of the ring */
@@ -58,7 +59,8 @@ bool ring_alive(struct ring *, uint64_t mono_now_ns);
  * is dealt with, return from the handler. (A handler that was there before ring_open is kept and called.) */
 bool ring_fault(void *address);
 const struct schema *ring_schema(const struct ring *);
-/* Wait until something newer than `sequence` is published, or timeout_ns passed. 1 something (or the writer ended the ring), 0 timeout, -EINTR. */
+/* Wait until something newer than `sequence` is published, or timeout_ns passed. 1 something (or the writer ended the ring),
+ * 0 timeout, -EINTR. */
 int ring_wait(struct ring *, uint64_t sequence, uint64_t timeout_ns);
 
 /* Positions, for cursor.c: byte offsets that only grow. The frame behind one of this length starts so many bytes later. */

@@ -25,8 +25,8 @@
  *     then thrown away as an overrun. That is why each word of the payload is a release store and an acquire load (plain moves
  *     on x86-64, stlr/ldar on aarch64) and why there is no fence: ThreadSanitizer understands the one and not the other.
  *
- * `full` and `full_before` are stored after `head`, `sequence` after these, `publish` last; then readers that wait on `publish` (a futex) are
- * woken. Whoever waits loads `publish` first and `sequence` second, so it cannot sleep through a frame. All other words stand alone.
+ * `full` and `full_before` are stored after `head`, `sequence` after these, `publish` last; then readers that wait on `publish` (a futex)
+ * are woken. Whoever waits loads `publish` first and `sequence` second, so it cannot sleep through a frame. All other words stand alone.
  *
  * A reader trusts nothing here: it checks the written-once part at open and keeps its own copy, takes every later position modulo its
  * own capacity, and survives a file that is cut short under it (ring_guard.c).

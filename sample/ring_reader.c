@@ -1,8 +1,8 @@
 /*
  * The ring's readers.
  *
- * A reader maps the ring read-only, leaves no trace in it, and believes nothing of what it finds: the written-once head is checked at open and
- * kept as a copy, every position that comes later is bounded by it, every frame is copied out, tested for an overrun and checked before
+ * A reader maps the ring read-only, leaves no trace in it, and believes nothing of what it finds: the written-once head is checked at open
+ * and kept as a copy, every position that comes later is bounded by it, every frame is copied out, tested for an overrun and checked before
  * anybody sees it. The order of the loads is the other half of the promise in ring_layout.h.
  */
 #include "sample/ring.h"

@@ -1,7 +1,7 @@
 /*
- * Strangers' bytes mapped as a ring: any head, any moving words, any frames. A reader may refuse them or show whole, checked frames; nothing else.
- * Input: the first 4 KiB of the ring's file, then the start of its frames (a seed's are sound). The schema block is this build's own (fuzz_schema has
- * the others). Bit 0 of the last byte cuts the file short while it is mapped.
+ * Strangers' bytes mapped as a ring: any head, any moving words, any frames. A reader may refuse them or show whole, checked frames;
+ * nothing else. Input: the first 4 KiB of the ring's file, then the start of its frames (a seed's are sound). The schema block is this
+ * build's own (fuzz_schema has the others). Bit 0 of the last byte cuts the file short while it is mapped.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -92,7 +92,8 @@ size_t fuzz_seed(unsigned n, uint8_t *buffer, size_t size)
         struct ring_head *h = (void *)ring;
         memset(ring, 0, sizeof ring);
         *h = (struct ring_head){ .magic = RING_MAGIC, .layout = RING_LAYOUT, .head_bytes = RING_HEAD_BYTES, .capacity = RING_MIN_SIZE,
-                .schema_length = (uint32_t)schema_length, .pid = 1, .version = "0", .state = RING_LIVE, .full = 0, .full_before = RING_NOWHERE,
+                .schema_length = (uint32_t)schema_length, .pid = 1, .version = "0", .state = RING_LIVE, .full = 0,
+                .full_before = RING_NOWHERE,
                 .sequence = 3, .publish = 3 };
         uint64_t lap = n == 1 ? UINT64_C(5) * RING_MIN_SIZE : 0;
         uint64_t at = 0;

@@ -328,7 +328,7 @@ static int add_id(void *arg, const char *name, unsigned char type)
                 if (strcmp(ids->list[i].device, device) != 0)
                         continue;
                 if (better(name, ids->list[i].name))
-                        strcpy(ids->list[i].name, name);
+                        memcpy(ids->list[i].name, name, strlen(name) + 1);
                 return 0;
         }
         if (ids->count == IDS_MAX)
@@ -341,8 +341,8 @@ static int add_id(void *arg, const char *name, unsigned char type)
                 ids->list = grown;
                 ids->capacity = wanted;
         }
-        strcpy(ids->list[ids->count].device, device);
-        strcpy(ids->list[ids->count++].name, name);
+        memcpy(ids->list[ids->count].device, device, strlen(device) + 1);
+        memcpy(ids->list[ids->count++].name, name, strlen(name) + 1);
         return 0;
 }
 

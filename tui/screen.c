@@ -206,9 +206,12 @@ static void read_size(struct screen *s)
         if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 && size.ws_col > 0) {
                 s->rows = size.ws_row;
                 s->cols = size.ws_col;
-        } else if (height && width && atoi(height) > 0 && atoi(width) > 0) {
-                s->rows = atoi(height);
-                s->cols = atoi(width);
+        } else if (height && width) {
+                long rows = strtol(height, NULL, 10), cols = strtol(width, NULL, 10);
+                if (rows > 0 && cols > 0) {
+                        s->rows = rows < CANVAS_SIDE ? (int)rows : CANVAS_SIDE;
+                        s->cols = cols < CANVAS_SIDE ? (int)cols : CANVAS_SIDE;
+                }
         }
         s->rows = s->rows < CANVAS_SIDE ? s->rows : CANVAS_SIDE;
         s->cols = s->cols < CANVAS_SIDE ? s->cols : CANVAS_SIDE;

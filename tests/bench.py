@@ -1,0 +1,169 @@
+"""
+CPU per sample of watopd and of its peers, as ratios of medians taken in one interleaved run.
+
+    bench.py RELEASE-BUILD TEST-BUILD [system|processes|screen|log ...] [--rounds N] [--window SECONDS]
+
+CPU is the scheduler's own (sum of /proc/PID/task/*/schedstat, ns), over a window after a warm-up, divided by the samples in it (one a second). Machines are
+noisy: trust ratios of one run to about 20%, absolute figures less. Populations are sleeping children of tests/lab/spawn.c.
+"""
+import os
+import pty
+import select
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+BUILD, TESTS = sys.argv[1], sys.argv[2]
+ARGS = sys.argv[3:]
+
+
+def option(name, default):
+    return type(default)(ARGS[ARGS.index(name) + 1]) if name in ARGS else default
+
+
+ROUNDS, WINDOW, WARM = option("--rounds", 5), option("--window", 5.0), 2.0
+NAMES = [a for a in ARGS if a in ("system", "processes", "screen")] or ["system", "processes", "screen"]
+ENV = dict(os.environ, LC_ALL="C", TERM="xterm")
+
+
+def cpu_ns(pid):
+    total = 0
+    try:
+        for tid in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{tid}/schedstat") as file:
+                total += int(file.read().split()[0])
+    except (FileNotFoundError, ProcessLookupError):
+        pass
+    return total
+
+
+def tree(pid):
+    """pid and its descendants: watop's private watopd is a child."""
+    found, todo = [], [pid]
+    while todo:
+        at = todo.pop()
+        found.append(at)
+        try:
+            with open(f"/proc/{at}/task/{at}/children") as file:
+                todo += [int(x) for x in file.read().split()]
+        except FileNotFoundError:
+            pass
+    return found
+
+
+class Terminal:
+    """A pty of a stated size, drained and counted by a thread."""
+
+    def __init__(self, command, rows, cols):
+        self.bytes = 0
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.environ.update(ENV)
+            os.execvp(command[0], command)
+        import fcntl
+        import struct
+        import termios
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+        threading.Thread(target=self.drain, daemon=True).start()
+
+    def drain(self):
+        try:
+            while True:
+                if select.select([self.fd], [], [], 1)[0]:
+                    got = os.read(self.fd, 65536)
+                    if not got:
+                        return
+                    self.bytes += len(got)
+        except OSError:
+            pass
+
+    def stop(self):
+        for pid in reversed(tree(self.pid)):
+            try:
+                os.kill(pid, 15)
+            except ProcessLookupError:
+                pass
+        os.close(self.fd)
+        os.waitpid(self.pid, 0)
+
+
+def measure(command, terminal=None):
+    """(CPU ms per second, of watopd alone, terminal bytes per second, RSS MiB)"""
+    if terminal:
+        process = Terminal(command, *terminal)
+    else:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENV)
+    time.sleep(WARM)
+    pids = tree(process.pid)
+    before, begin, sent = {p: cpu_ns(p) for p in pids}, time.monotonic(), getattr(process, "bytes", 0)
+    time.sleep(WINDOW)
+    after, end = {p: cpu_ns(p) for p in pids}, time.monotonic()
+    peak = 0
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/status") as file:
+                peak += sum(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1024
+        except FileNotFoundError:
+            pass
+    sent = (getattr(process, "bytes", 0) - sent) / (end - begin)
+    if terminal:
+        process.stop()
+    else:
+        process.terminate()
+        process.wait()
+    spent = {p: (after[p] - before[p]) / 1e6 / (end - begin) for p in pids}
+    return sum(spent.values()), sent, peak
+
+
+def compare(title, commands, terminal=None):
+    figures = {name: [] for name in commands}
+    for _ in range(ROUNDS):
+        for name, command in commands.items():
+            figures[name].append(measure(command, terminal))
+    first = next(iter(commands))
+    own = statistics.median(f[0] for f in figures[first])
+    print(f"\n{title}: {ROUNDS} rounds interleaved, {WINDOW:.0f} s each, 1 sample a second")
+    print(f"{'':32} {'CPU ms':>9} {'min':>8} {'max':>8} {'ratio':>7} {'RSS MiB':>8}" + (f" {'bytes':>8}" if terminal else ""))
+    for name, rows in figures.items():
+        cpu = [r[0] for r in rows]
+        median = statistics.median(cpu)
+        line = f"{name:32} {median:9.3f} {min(cpu):8.3f} {max(cpu):8.3f} {own / median if median else 0:7.2f} {statistics.median(r[2] for r in rows):8.1f}"
+        print(line + (f" {statistics.median(r[1] for r in rows):8.0f}" if terminal else ""), flush=True)
+    print(f"ratio: {first} / the line's; below 1 it costs less")
+
+
+def main():
+    watop, watopd, spawn = BUILD + "/watop", BUILD + "/watopd", TESTS + "/tests/lab_spawn"
+    folder = tempfile.mkdtemp(prefix="watop-bench-", dir="/dev/shm")
+    daemon = [watopd, "--config", "/dev/null", "--ring", folder + "/ring", "--socket", folder + "/control", "--interval", "1s"]
+    try:
+        if "system" in NAMES:
+            config = folder + "/system.ini"
+            with open(config, "w") as file:
+                file.write("scopes = system cpu disk vm net pressure\n")
+            lean = [watopd, "--config", config, *daemon[3:]]
+            compare("system only", {"watopd, system scopes": lean, "iostat -x 1": ["iostat", "-x", "1"], "mpstat -P ALL 1": ["mpstat", "-P", "ALL", "1"]})
+        for count in (100, 2000):
+            if not {"processes", "screen"} & set(NAMES):
+                break
+            population = subprocess.Popen([spawn, str(count)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            population.stdout.readline()
+            try:
+                if "processes" in NAMES:
+                    compare(f"{count} sleeping processes, all columns",
+                            {"watopd": daemon, "watop task --all, its watopd too": [watop, "task", "--private", "--quiet", "--all", "--all-columns", "1"],
+                             "top -b -d1": ["top", "-b", "-d1"], "pidstat -u -d -r -w 1": ["pidstat", "-u", "-d", "-r", "-w", "1"]})
+                if "screen" in NAMES:
+                    compare(f"{count} sleeping processes, live screen 200x60", {"watop, its watopd too": [watop, "--private"], "top -d1": ["top", "-d1"]}, (60, 200))
+            finally:
+                population.terminate()
+                population.wait()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+main()

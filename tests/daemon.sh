@@ -1,0 +1,237 @@
+#!/usr/bin/env bash
+# watopd as a program: rights, one writer, settings, signals, death and return; as root and as an ordinary user. TAP; 77 when /dev/shm is
+# no tmpfs.
+# Ends only what it started.
+set -u
+bin=${WATOP_BIN:-build}
+watopd=$bin/watopd
+[ -x "$watopd" ] || { echo "no $watopd"; exit 77; }
+[ "$(stat -f -c %T /dev/shm 2>/dev/null)" = tmpfs ] || { echo "/dev/shm is not a tmpfs"; exit 77; }
+
+dir=$(mktemp -d /dev/shm/watop-test.XXXXXX) || exit 77
+pids=()
+clean() {
+  local p
+  for p in "${pids[@]}"; do kill -9 "$p" && wait "$p"; done 2>/dev/null
+  rm -rf "$dir"
+}
+trap clean EXIT
+number=0 failed=0
+check() { # check NAME STATUS [DETAIL]
+  number=$((number + 1))
+  if [ "$2" = 0 ]; then echo "ok $number - $1"; else echo "not ok $number - $1"; failed=1; [ -n "${3:-}" ] && echo "# $3"; fi
+}
+skip() { number=$((number + 1)); echo "ok $number - $1 # SKIP $2"; }
+# within SECONDS COMMAND...: until it succeeds
+within() {
+  local end=$(($(date +%s) + $1))
+  shift
+  until "$@" >/dev/null 2>&1; do
+    [ "$(date +%s)" -ge "$end" ] && return 1
+    sleep 0.05
+  done
+}
+# start LOG COMMAND...: in the background; its pid in $pid
+start() {
+  local log=$1
+  shift
+  "$@" >"$log" 2>&1 </dev/null &
+  pid=$!
+  pids+=("$pid")
+}
+gone() { ! kill -0 "$1" 2>/dev/null; }
+# cap FIELD PID: a capability set as hexadecimal number
+cap() { sed -n "s/^$1:[[:space:]]*//p" "/proc/$2/status"; }
+
+# ---- options -----------------------------------------------------------------------------------------------------------------
+for wrong in --nope --interval=1d --interval=5ms --scopes=cpus --private=x extra '--root=a --capture=b'; do
+  # shellcheck disable=SC2086
+  out=$("$watopd" $wrong 2>&1 >/dev/null </dev/null)
+  status=$?
+  [ $status = 2 ] && [ "$(printf '%s\n' "$out" | wc -l)" = 1 ]
+  check "wrong option: $wrong" $? "exit $status: $out"
+done
+"$watopd" --help >/dev/null && "$watopd" --version | grep -q '^watopd [0-9]'
+check "--help and --version" $?
+out=$("$watopd" --check) && printf '%s\n' "$out" | grep -q '^cpu ' && printf '%s\n' "$out" | grep -q CAP_SYS_PTRACE
+check "--check says what it may see" $? "$out"
+
+# ---- rights ------------------------------------------------------------------------------------------------------------------
+cat >"$dir/ini" <<END
+[watopd]
+interval = 100ms
+END
+ring=$dir/ring
+start "$dir/log" "$watopd" --ring "$ring" --config "$dir/ini"
+first=$pid
+within 10 test -S "$dir/control" && within 10 grep -q 'NoNewPrivs:.*1' "/proc/$first/status"
+check "starts" $? "$(cat "$dir/log")"
+want=0000000000000000
+if [ "$(id -u)" = 0 ]; then
+  # What this process has of CAP_SYS_PTRACE (19) and CAP_DAC_READ_SEARCH (2) may be kept.
+  want=$(printf '%016x' $((0x$(cap CapPrm $$) & (1 << 19 | 1 << 2))))
+fi
+within 5 grep -q "CapEff:.*$want" "/proc/$first/status"
+for set in CapPrm CapEff; do
+  [ "$(cap $set $first)" = "$want" ]
+  check "$set is exactly the kept ones" $? "$(cap $set $first), not $want"
+done
+for set in CapInh CapAmb; do
+  [ "$(cap $set $first)" = 0000000000000000 ]
+  check "$set is empty" $? "$(cap $set $first)"
+done
+if [ $((0x$(cap CapEff $$) & 1 << 8)) != 0 ]; then
+  [ "$(cap CapBnd $first)" = 0000000000000000 ]
+  check "CapBnd is empty" $? "$(cap CapBnd $first)"
+else
+  skip "CapBnd is empty" "no CAP_SETPCAP here"
+fi
+grep -q 'NoNewPrivs:.*1' "/proc/$first/status"
+check "no_new_privs" $?
+other=$(for t in /proc/$first/task/*/status; do sed -n 's/^CapEff:[[:space:]]*//p' "$t"; done | sort -u)
+[ "$other" = "$want" ]
+check "every thread has the same" $? "$other"
+
+# ---- one writer --------------------------------------------------------------------------------------------------------------
+[ "$(stat -c %a "$ring")" = 640 ] && [ "$(stat -c %a "$dir/control")" = 660 ]
+check "modes of ring and socket" $?
+out=$("$watopd" --ring "$ring" --config "$dir/ini" 2>&1 </dev/null)
+status=$?
+[ $status = 1 ] && printf '%s\n' "$out" | grep -q "pid $first\$"
+check "a second one says who holds it" $? "exit $status: $out"
+kill -0 "$first"
+check "and the first lives" $?
+
+# ---- settings ----------------------------------------------------------------------------------------------------------------
+printf '[watopd]\ninterval = soon\ncmdline = name\n' >"$dir/ini"
+kill -HUP "$first"
+within 5 grep -q "$dir/ini:2: interval.*soon" "$dir/log" && within 5 grep -q 'read again' "$dir/log" && kill -0 "$first"
+check "SIGHUP names a bad line and goes on" $? "$(cat "$dir/log")"
+
+# ---- readers -----------------------------------------------------------------------------------------------------------------
+if [ -x "$bin/watop" ]; then
+  out=$("$bin/watop" cpu --ring "$ring" 0.3 2 2>"$dir/why" </dev/null)
+  status=$?
+  [ $status = 0 ] && [ "$(printf '%s\n' "$out" | grep -c '^SUM ')" -ge 2 ] && grep -q "pid $first, 100 ms ticks" "$dir/why"
+  check "watop reads its ring (the tick before the bad line)" $? "exit $status: $(cat "$dir/why") $out"
+  out=$("$bin/watop" cpu --ring "$ring" 0.25 1 2>&1 </dev/null)
+  status=$?
+  [ $status = 1 ] && printf '%s\n' "$out" | grep -q 'samples every 100 ms'
+  check "an interval that is no multiple is refused" $? "exit $status: $out"
+fi
+
+# ---- death and return --------------------------------------------------------------------------------------------------------
+if [ -x "$bin/watop" ]; then
+  start "$dir/reader" "$bin/watop" cpu --ring "$ring" 0.1 1000000
+  reader=$pid
+  within 5 grep -q SUM "$dir/reader"
+fi
+kill -9 "$first" && wait "$first" 2>/dev/null
+within 5 gone "$first"
+if [ -x "$bin/watop" ]; then
+  within 3 grep -q 'is gone' "$dir/reader"
+  check "kill -9: the reader says so" $? "$(tail -n 3 "$dir/reader")"
+fi
+start "$dir/log2" "$watopd" --ring "$ring" --config "$dir/ini" --interval 100ms
+second=$pid
+within 10 grep -q 'NoNewPrivs:.*1' "/proc/$second/status" && sleep 0.3 && kill -0 "$second"
+check "kill -9, then another one starts over what was left" $? "$(cat "$dir/log2")"
+if [ -x "$bin/watop" ]; then
+  within 5 grep -q "pid $second" "$dir/reader"
+  check "the reader is attached again" $? "$(tail -n 3 "$dir/reader")"
+  kill -INT "$reader"
+  within 5 gone "$reader"
+  check "SIGINT ends the reader" $?
+fi
+kill -TERM "$second"
+wait "$second"
+status=$?
+[ $status = 0 ] && [ ! -e "$ring" ] && [ ! -e "$dir/control" ]
+check "SIGTERM ends cleanly and takes ring and socket away" $? "exit $status: $(ls "$dir")"
+start "$dir/log3" "$watopd" --ring "$ring" --config "$dir/ini"
+within 10 test -S "$dir/control" && within 10 grep -q 'NoNewPrivs:.*1' "/proc/$pid/status" && kill -INT "$pid"
+wait "$pid"
+check "SIGINT ends cleanly" $?
+
+# ---- not on tmpfs ------------------------------------------------------------------------------------------------------------
+disk=$(mktemp -d "${TMPDIR:-/tmp}/watop-test.XXXXXX")
+if [ "$(stat -f -c %T "$disk")" = tmpfs ]; then
+  skip "a ring that would be on a disk" "$disk is a tmpfs"
+else
+  start "$dir/log5" "$watopd" --ring "$disk/ring" --interval 100ms
+  third=$pid
+  within 10 test -S "$disk/control" && within 10 grep -q 'NoNewPrivs:.*1' "/proc/$third/status"
+  [ ! -e "$disk/ring" ] && grep -q 'memfd' "$dir/log5"
+  check "a ring that would be on a disk is a memfd, and one line says so" $? "$(cat "$dir/log5"; ls "$disk")"
+  out=$("$watopd" --ring "$disk/ring" 2>&1 </dev/null)
+  status=$?
+  [ $status = 1 ] && printf '%s\n' "$out" | grep -q "pid $third\$"
+  check "a second one is refused there too" $? "exit $status: $out"
+  if [ -x "$bin/watop" ]; then
+    out=$("$bin/watop" cpu --ring "$disk/ring" 0.2 1 2>&1 </dev/null)
+    printf '%s\n' "$out" | grep -q "pid $third, 100 ms ticks" && printf '%s\n' "$out" | grep -q '^SUM '
+    check "watop gets it from the socket" $? "$out"
+  fi
+  kill -TERM "$third"
+  wait "$third"
+fi
+rm -rf "$disk"
+
+# ---- private -----------------------------------------------------------------------------------------------------------------
+children() { pgrep -P "$1" -x watopd; }
+if [ -x "$bin/watop" ]; then
+  start "$dir/private" "$bin/watop" cpu --private 0.1 1000000
+  reader=$pid
+  within 5 grep -q SUM "$dir/private"
+  child=$(children "$reader")
+  [ -n "$child" ] && [ "$(cap CapEff "$child")" = "$want" ] && [ "$(ls "/proc/$child/fd" | wc -l)" -gt 3 ]
+  check "a private watopd has no more rights" $? "child '$child'"
+  kill -9 "$reader" && wait "$reader" 2>/dev/null
+  within 5 gone "$child"
+  check "kill -9 of watop ends it" $?
+fi
+
+# ---- captured machine --------------------------------------------------------------------------------------------------------
+if [ -x "$bin/watop" ]; then
+  out=$("$bin/watop" capture "$dir/captured" 0.1 3 2>&1 </dev/null) && [ -d "$dir/captured/0003" ]
+  check "capture writes a base and three trees" $? "$out"
+  out=$("$bin/watop" cpu --root "$dir/captured" 0.1 2>/dev/null </dev/null)
+  [ "$(printf '%s\n' "$out" | grep -c '^SUM ')" = 3 ]
+  check "three reports come from it" $? "$out"
+fi
+
+# ---- an ordinary user --------------------------------------------------------------------------------------------------------
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+  user() { env -u XDG_RUNTIME_DIR setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+  mkdir "$dir/user" && chown 65534:65534 "$dir/user" && chmod 700 "$dir/user" && chmod 711 "$dir"
+  if user test -x "$watopd"; then
+    out=$(user "$watopd" 2>&1 </dev/null)
+    status=$?
+    [ $status = 1 ] && [ "$(printf '%s\n' "$out" | wc -l)" = 1 ]
+    check "user without a run-time directory: one line" $? "exit $status: $out"
+    start "$dir/log4" setpriv --reuid=65534 --regid=65534 --clear-groups env XDG_RUNTIME_DIR="$dir/user" "$watopd" --interval 100ms
+    owner=$pid
+    within 10 test -S "$dir/user/watop/control" && within 10 grep -q 'NoNewPrivs:.*1' "/proc/$owner/status"
+    check "user: publishes in the own run-time directory" $? "$(cat "$dir/log4")"
+    [ "$(cap CapPrm "$owner")" = 0000000000000000 ]
+    check "user: no capability" $?
+    if [ -x "$bin/watop" ]; then
+      out=$(XDG_RUNTIME_DIR=$dir/user "$bin/watop" cpu 0.3 1 2>&1 </dev/null)
+      printf '%s\n' "$out" | grep -q private && ! printf '%s\n' "$out" | grep -q "pid $owner"
+      check "root does not read a user's ring" $? "$out"
+      out=$("$bin/watop" cpu --ring "$dir/user/watop/ring" 0.3 1 2>&1 </dev/null)
+      status=$?
+      [ $status = 1 ] && printf '%s\n' "$out" | grep -q 'not trusted'
+      check "not even when asked" $? "exit $status: $out"
+    fi
+    kill -TERM "$owner"
+    wait "$owner"
+    check "user: ends cleanly" $?
+  else
+    skip "ordinary user" "uid 65534 cannot run $watopd"
+  fi
+else
+  skip "ordinary user" "needs root and setpriv"
+fi
+echo "1..$number"
+exit $failed

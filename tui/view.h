@@ -129,4 +129,4 @@ struct layout {
 void layout_make(struct layout *, int rows, int cols, int head, int foot, const int wanted[PANEL_COUNT], enum panel_id selected,
         bool zoom);
 /* Gather must have been done. Draws the whole screen. */
-void look_draw(const struct look *, struct panel panels[PANEL_COUNT], struct canvas *);
+void look_draw(const struct look *, struct panel *panels, struct canvas *);

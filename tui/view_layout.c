@@ -82,7 +82,7 @@ void layout_make(struct layout *l, int rows, int cols, int head, int foot, const
                 l->foot = (struct area){rows - foot, 0, foot, cols};
 }
 
-void look_draw(const struct look *look, struct panel panels[PANEL_COUNT], struct canvas *c)
+void look_draw(const struct look *look, struct panel *panels, struct canvas *c)
 {
         struct layout l;
         int wanted[PANEL_COUNT], head = head_rows(look, c->rows), foot = foot_rows(c->rows);

@@ -27,6 +27,8 @@ struct capture {
         pthread_mutex_t lock; /* helper threads read, and so write, too */
         int dir, tree;        /* tree: -1 until the first file or capture_tree */
         int error;
+        unsigned number;      /* tree being written, as NUMBER.part until it is whole */
+        bool begun, ticked;   /* it has a folder; its own tick was read, not only sub-samples before it */
         struct anonymizer *names;
 };
 
@@ -156,14 +158,51 @@ static bool tree_ready(struct capture *c, const struct procfs *p)
         return c->tree >= 0;
 }
 
+/* Remove what we wrote ourselves below `at`; a folder that is not there is gone already. */
+static void remove_folder(int at, const char *name)
+{
+        int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+        if (!folder)
+                return;
+        for (struct dirent *entry; (entry = readdir(folder));) {
+                if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+                        continue;
+                if (unlinkat(fd, entry->d_name, 0) < 0)
+                        remove_folder(fd, entry->d_name);
+        }
+        closedir(folder);
+        unlinkat(at, name, AT_REMOVEDIR);
+}
+
+/* The tree being written gets its name once its tick is whole; sub-samples of a tick that never came are taken away. */
+static void end_tree(struct capture *c)
+{
+        char part[32], name[32];
+        if (!c->begun)
+                return;
+        snprintf(part, sizeof part, "%04u.part", c->number);
+        snprintf(name, sizeof name, "%04u", c->number);
+        if (c->ticked)
+                failed(c, renameat2(c->dir, part, c->dir, name, RENAME_NOREPLACE) < 0 ? -errno : 0);
+        else
+                remove_folder(c->dir, part);
+        c->begun = c->ticked = false;
+}
+
 int capture_tree(struct capture *c, const struct procfs *p, unsigned number, int sub)
 {
         char path[48], leaf[NAME_MAX + 1];
         if (sub >= 0)
-                snprintf(path, sizeof path, "%04u/sub/%02d", number, sub);
+                snprintf(path, sizeof path, "%04u.part/sub/%02d", number, sub);
         else
-                snprintf(path, sizeof path, "%04u", number);
+                snprintf(path, sizeof path, "%04u.part", number);
         pthread_mutex_lock(&c->lock);
+        if (number != c->number)
+                end_tree(c);
+        c->number = number;
+        c->begun = true;
+        c->ticked = c->ticked || sub < 0;
         int r = enter_parent(c->dir, path, leaf);
         if (r >= 0) {
                 int at = r;
@@ -228,6 +267,8 @@ void capture_close(struct capture *c)
         if (!c)
                 return;
         anonymize_free(c->names);
+        if (c->dir >= 0)
+                end_tree(c);
         if (c->tree >= 0)
                 close(c->tree);
         if (c->dir >= 0)

@@ -55,7 +55,8 @@ static int publish(struct daemon *daemon, const struct sampler_frame *frame)
         if (r == -EFBIG) {
                 sampler_refused(daemon->sampler);
                 if (!daemon->late_said)
-                        fprintf(stderr, "watopd: a frame of %zu bytes does not fit the ring: detail is left out (ring_size)\n", frame->length);
+                        fprintf(stderr, "watopd: a frame of %zu bytes does not fit the ring: detail is left out (ring_size)\n",
+                                frame->length);
                 daemon->late_said = true;
         }
         return r;
@@ -92,8 +93,7 @@ static uint64_t hook_lease(void *arg, uint64_t wanted)
 {
         struct daemon *daemon = arg;
 
-        /* serve_free ends the leases of those who are still there, maybe after the sampler. */
-        return daemon->sampler != NULL ? sampler_lease(daemon->sampler, wanted) : 0;
+        return sampler_lease(daemon->sampler, wanted);
 }
 
 static int hook_mark(void *arg, const char *text, size_t length, pid_t pid, uid_t uid, uint64_t *sequence)
@@ -266,6 +266,8 @@ static int run_due(struct loop *loop)
                 uint32_t missed = deadline_take(&loop->tick, now, &due);
                 int r = take_tick(daemon, &(struct sampler_order){ .due_ns = due, .missed = missed }, NULL);
                 loop->sub_ns = due + SUB_NS;
+                if (daemon->ticks > 0 && --daemon->ticks == 0)
+                        loop->tick.next_ns = loop->sub_ns = UINT64_MAX - SUB_GUARD_NS;
                 /* A frame that was too long is left out (the next has less detail); want of memory may pass. */
                 return r < 0 && r != -EFBIG && r != -ENOMEM ? r : 0;
         }

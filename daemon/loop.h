@@ -25,6 +25,7 @@ struct daemon {
         bool orphan_ends;               /* private: end when our reader is gone */
         const char *ring_path;          /* as asked, for status */
         bool late_said;
+        uint64_t ticks;                 /* so many and no more, then only serve; 0 = no end */
 };
 
 /* The control socket's hooks, for serve_new. They are called in loop_run only. */

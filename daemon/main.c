@@ -32,12 +32,13 @@ static const char usage[] =
         "  --socket PATH      the control socket (default: `control` beside the ring)\n"
         "  --root DIR         sample a captured machine, tree by tree\n"
         "  --capture DIR      write everything that is read below DIR, one tree a tick\n"
+        "  --ticks N          with --capture: so many trees and no more\n"
         "  --anonymize        with --capture: hide names of people, programs and devices\n"
         "  --foreground       does nothing: it is the only way\n"
         "  --private FD       started by watop: serve the socket FD only, end when it closes\n"
         "  --help, --version\n";
 
-enum { OPT_CHECK = 256, OPT_INTERVAL, OPT_SCOPES, OPT_CONFIG, OPT_RING, OPT_SOCKET, OPT_ROOT, OPT_CAPTURE, OPT_ANONYMIZE, OPT_FOREGROUND,
+enum { OPT_CHECK = 256, OPT_INTERVAL, OPT_SCOPES, OPT_CONFIG, OPT_RING, OPT_SOCKET, OPT_ROOT, OPT_CAPTURE, OPT_TICKS, OPT_ANONYMIZE, OPT_FOREGROUND,
         OPT_PRIVATE, OPT_HELP, OPT_VERSION };
 
 struct options {
@@ -45,6 +46,7 @@ struct options {
         uint64_t interval_ns;
         uint32_t scopes;
         int private_fd;
+        uint64_t ticks;
         bool check, anonymize;
 };
 
@@ -67,6 +69,15 @@ static int parse_fd(const char *text, int *fd)
         return 0;
 }
 
+static int parse_ticks(const char *text, uint64_t *ticks)
+{
+        char *end;
+
+        errno = 0;
+        *ticks = strtoull(text, &end, 10);
+        return errno != 0 || *end != '\0' || *text < '0' || *text > '9' || *ticks == 0 ? -EINVAL : 0;
+}
+
 /* 0; 2 wrong option (said); -1 done (said). */
 static int parse_option(int c, struct options *options)
 {
@@ -81,6 +92,7 @@ static int parse_option(int c, struct options *options)
         case OPT_SOCKET: options->socket = optarg; return 0;
         case OPT_ROOT: options->root = optarg; return 0;
         case OPT_CAPTURE: options->capture = optarg; return 0;
+        case OPT_TICKS: return parse_ticks(optarg, &options->ticks) < 0 ? usage_error("--ticks takes a count", optarg) : 0;
         case OPT_ANONYMIZE: options->anonymize = true; return 0;
         case OPT_FOREGROUND: return 0;
         case OPT_PRIVATE:
@@ -98,7 +110,7 @@ static int parse_options(int argc, char **argv, struct options *options)
                 { "scopes", required_argument, NULL, OPT_SCOPES }, { "config", required_argument, NULL, OPT_CONFIG },
                 { "ring", required_argument, NULL, OPT_RING }, { "socket", required_argument, NULL, OPT_SOCKET },
                 { "root", required_argument, NULL, OPT_ROOT }, { "capture", required_argument, NULL, OPT_CAPTURE },
-                { "anonymize", no_argument, NULL, OPT_ANONYMIZE }, { "foreground", no_argument, NULL, OPT_FOREGROUND },
+                { "ticks", required_argument, NULL, OPT_TICKS }, { "anonymize", no_argument, NULL, OPT_ANONYMIZE }, { "foreground", no_argument, NULL, OPT_FOREGROUND },
                 { "private", required_argument, NULL, OPT_PRIVATE }, { "help", no_argument, NULL, OPT_HELP },
                 { "version", no_argument, NULL, OPT_VERSION }, { 0 },
         };
@@ -110,8 +122,8 @@ static int parse_options(int argc, char **argv, struct options *options)
                         return r;
         if (optind < argc)
                 return usage_error("watopd takes no arguments", argv[optind]);
-        if (options->anonymize && options->capture == NULL)
-                return usage_error("only with --capture", "--anonymize");
+        if ((options->anonymize || options->ticks > 0) && options->capture == NULL)
+                return usage_error("only with --capture", options->anonymize ? "--anonymize" : "--ticks");
         if (options->root != NULL && options->capture != NULL)
                 return usage_error("not together with --root", "--capture");
         return 0;
@@ -197,10 +209,11 @@ static int make_ring(struct daemon *daemon, const struct options *options, const
                 if (r == -EXDEV)
                         fprintf(stderr, "watopd: %s is not on tmpfs: the ring is a memfd, handed out by %s\n", place->folder,
                                 place->socket);
-                /* Only the user and root can read it when the group cannot be given: no reason to stop. */
                 gid_t group;
-                if (r == 0 && trust_group(&group) == 0 && fchown(ring_writer_fd(daemon->ring), (uid_t)-1, group) < 0 && geteuid() == 0)
-                        fprintf(stderr, "watopd: group watop cannot be given the ring: %s\n", strerror(errno));
+                struct stat st;
+                if (r == 0 && geteuid() == 0 && trust_group(&group) == 0 && fstat(ring_writer_fd(daemon->ring), &st) == 0 &&
+                    st.st_gid != group)
+                        fprintf(stderr, "watopd: group watop cannot be given the ring: it is for root only\n");
         }
         if (r == -EXDEV) {
                 r = ring_create(NULL, size, 0640, &daemon->ring, &holder);
@@ -305,7 +318,7 @@ static int run(struct daemon *daemon, const struct options *options, const struc
         }
         if (r == 0 && options->capture != NULL && (r = procfs_capture_error(daemon->procfs)) < 0)
                 fprintf(stderr, "watopd: %s: %s\n", options->capture, strerror(-r));
-        /* The socket first: leases end while the sampler is still there. */
+        /* The socket first: from then on nobody asks for anything. */
         serve_free(daemon->serve);
         sampler_free(daemon->sampler);
         ring_destroy(daemon->ring);
@@ -330,6 +343,7 @@ int main(int argc, char **argv)
                 return 1;
         }
         daemon.captured = !procfs_live(daemon.procfs);
+        daemon.ticks = options.ticks;
         int placed = place_find(options.ring, options.socket, &place);
         if (options.check) {
                 r = check_run(daemon.procfs, &place, placed);

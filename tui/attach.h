@@ -22,6 +22,7 @@ struct attach_options {
         bool private_only;       /* --private */
         const char *capture;     /* watop capture: folder for the private watopd to write into */
         bool capture_anonymize;
+        uint64_t capture_count;  /* trees after the base; 0 = until we end */
 };
 
 struct attach;

@@ -138,6 +138,7 @@ int capture_main(int argc, char **argv)
         }
         options.attach.private_only = true;
         options.attach.capture = folder;
+        options.attach.capture_count = options.count;
         options.attach.capture_anonymize = capture.anonymize;
         options.attach.scopes = (UINT32_C(1) << SCOPE_COUNT) - 1;
         options.attach.leases = LEASE_RINGS | LEASE_CGROUPS;

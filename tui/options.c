@@ -366,5 +366,7 @@ int options_parse(const struct option_set *set, int argc, char **argv, struct op
                 return r;
         if (options->attach.ring && options->attach.root)
                 return options_error(set->verb, "--ring and --root exclude each other");
+        if (options->attach.root && !options->count_given)
+                options->count = 0; /* every tree of a captured machine: none is lost */
         return 0;
 }

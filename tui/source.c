@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define MS UINT64_C(1000000)
-enum { LIFELINE = 3, END_WAIT_MS = 1000, START_WAIT_MS = 10000 };
+enum { LIFELINE = 3, END_WAIT_MS = 1000, KILL_WAIT_MS = 200, START_WAIT_MS = 10000 };
 
 uint64_t source_now_ns(void)
 {
@@ -53,6 +53,9 @@ static int open_ring(const char *ring_path, const char *socket_path, struct sour
         int fd = -1;
 
         int r = ring_open(ring_path, &source->ring);
+        /* A daemon that was killed or is stopped answers nothing: its socket is not waited for. */
+        if (r == 0 && !ring_alive(source->ring, source_now_ns()))
+                return 0;
         int c = control_connect(socket_path, &source->control);
         if (r == 0 || c < 0)
                 return r == -ENOENT && c < 0 && c != -ENOENT && c != -ECONNREFUSED ? c : r;
@@ -227,7 +230,8 @@ static int find_watopd(char *path, size_t size)
 
 struct command {
         char path[PATH_MAX], interval[32], scopes[SCOPE_COUNT * 16], lifeline[8];
-        const char *argv[16];
+        const char *argv[20];
+        char ticks[24];
 };
 
 static void list_scopes(uint32_t mask, char *text, size_t size)
@@ -265,6 +269,11 @@ static void make_command(const struct attach_options *options, struct command *c
         if (options->capture != NULL) {
                 command->argv[n++] = "--capture";
                 command->argv[n++] = options->capture;
+        }
+        if (options->capture != NULL && options->capture_count > 0) {
+                snprintf(command->ticks, sizeof command->ticks, "%llu", (unsigned long long)options->capture_count + 1);
+                command->argv[n++] = "--ticks";
+                command->argv[n++] = command->ticks;
         }
         if (options->capture_anonymize)
                 command->argv[n++] = "--anonymize";
@@ -397,17 +406,18 @@ bool source_alive(struct source *source)
         return source->private_daemon || ring_alive(source->ring, source_now_ns());
 }
 
-/* It ends by itself when the lifeline closes. If it hangs on a sick machine, we do not. */
+/* It ends by itself when the lifeline closes; one that is in for a long tick, or stopped, is killed. If even that hangs on a sick
+ * machine, we do not. */
 static void wait_for_end(pid_t child)
 {
-        for (int i = 0; i < END_WAIT_MS; i++) {
+        for (int i = 0; i < END_WAIT_MS + KILL_WAIT_MS; i++) {
                 pid_t r = waitpid(child, NULL, WNOHANG);
                 if (r == child || (r < 0 && errno != EINTR))
                         return;
+                if (i == END_WAIT_MS)
+                        kill(child, SIGKILL);
                 nanosleep(&(struct timespec){ .tv_nsec = (long)MS }, NULL);
         }
-        kill(child, SIGKILL);
-        waitpid(child, NULL, WNOHANG);
 }
 
 void source_close(struct source *source)

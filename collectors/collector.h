@@ -34,7 +34,8 @@ struct evidence {
         size_t witness_count;
         struct iowait_seen *seen;
         size_t seen_count;
-        unsigned samples, blocked_no_d;
+        unsigned samples, carried, unresolved, blocked_no_d;
+        const unsigned *blocked_reads;            /* [IOWAIT_READS] */
         uint64_t blocked_sum, d_sum;
         bool threads_seen, sub_in_flight;         /* sub_in_flight: some sub-sample saw a block request in flight */
 };

@@ -311,10 +311,28 @@ static void put_row(struct process *process, const struct tick *tick, struct tas
                 ask_wanted(process, task, row);
 }
 
+enum which { ALL, BUSY, IDLE };
+
+static void put_rows(struct process *process, const struct tick *tick, enum which which, size_t *left)
+{
+        for (size_t i = 0; i < task_table_count(process->table) && *left > 0; i++) {
+                struct task *task = task_table_at(process->table, i);
+                bool busy = task->heat > 0 || task->stat.state == 'D';
+
+                if (which != ALL && busy != (which == BUSY))
+                        continue;
+                put_row(process, tick, task);
+                --*left;
+                if (i % 64 == 0)
+                        tick_alive(tick);
+        }
+}
+
 static int process_collect(void *own, struct tick *tick)
 {
         struct process *process = own;
         uint64_t now = procfs_mono(process->procfs), tenth = tick->interval_ns / 10;
+        bool few = tick->detail >= 2; /* for want of room in the ring; before the pass, which may say so for want of time */
 
         if (users_count(process->users) == 0 && !procfs_live(process->procfs) && tick->number == 0) {
                 struct users *users; /* a captured machine is entered after the collectors were opened */
@@ -333,14 +351,13 @@ static int process_collect(void *own, struct tick *tick)
         if (!procfs_live(process->procfs))
                 process->until_ns = UINT64_MAX / 2; /* another clock than the helper's; and files that cannot hang */
         sample_scope_begin(tick->sample, SCOPE_PROCESS, pass->start_ns);
-        for (size_t i = 0; i < task_table_count(process->table); i++) {
-                put_row(process, tick, task_table_at(process->table, i));
-                if (i % 64 == 0)
-                        tick_alive(tick);
-        }
+        size_t left = few ? BUSIEST : SIZE_MAX;
+        put_rows(process, tick, few ? BUSY : ALL, &left);
+        if (few)
+                put_rows(process, tick, IDLE, &left);
         if (process->count > 0)
                 run_batch(process);
-        sample_scope_end(tick->sample, SCOPE_PROCESS, pass->end_ns, GONE_EXITED);
+        sample_scope_end(tick->sample, SCOPE_PROCESS, pass->end_ns, few ? GONE_UNSAMPLED : GONE_EXITED);
         tick->stuck_reads += slow_abandoned(process->slow);
         return 0;
 }

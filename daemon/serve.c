@@ -22,7 +22,8 @@
 #include "sample/control.h"
 #include "sample/trust.h"
 
-/* An allowance: requests come at most every `cost` on average, after a burst of `burst` / `cost`. `next` is when the last one is paid for. */
+/* An allowance: requests come at most every `cost` on average, after a burst of `burst` / `cost`.
+ * `next` is when the last one is paid for. */
 struct allowance {
         uint64_t next_ns;
 };
@@ -131,6 +132,16 @@ static pid_t read_pid(int fd)
         return pread(fd, text, sizeof text - 1, 0) > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
 }
 
+/* See trust_heir. */
+static int leave_to_heir(const char *name, int fd)
+{
+        char folder[sizeof ((struct sockaddr_un *)NULL)->sun_path + 8];
+        struct stat st;
+        const char *slash = strrchr(name, '/');
+        snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - name) + 1 : 1, slash ? name : ".");
+        return stat(folder, &st) < 0 || fchown(fd, trust_heir(&st), (gid_t)-1) < 0 ? -errno : 0;
+}
+
 /* Lock what lies at the name. -EAGAIN: its owner removed it meanwhile, look again. */
 static int try_lock(const char *name, int *locked, pid_t *holder)
 {
@@ -147,8 +158,10 @@ static int try_lock(const char *name, int *locked, pid_t *holder)
                         *holder = read_pid(fd);
         } else if (fstat(fd, &ours) < 0 || stat(name, &there) < 0 || ours.st_ino != there.st_ino || ours.st_dev != there.st_dev) {
                 r = -EAGAIN;
-        } else if (!S_ISREG(ours.st_mode) || ours.st_size > (off_t)sizeof text) {
-                r = -EEXIST;
+        } else if (!S_ISREG(ours.st_mode) || ours.st_size > (off_t)sizeof text || ours.st_nlink != 1) {
+                r = -EEXIST; /* not a lock of ours, or another name of some small file that would be written over */
+        } else {
+                r = leave_to_heir(name, fd);
         }
         if (r < 0) {
                 close(fd);
@@ -194,10 +207,31 @@ static int clear_path(const struct sockaddr_un *address, pid_t *holder)
         return r == -EAGAIN || r == -EPROTOTYPE ? -EBUSY : r;
 }
 
-static int bind_path(struct serve *s, const struct sockaddr_un *address)
+/* Give the socket to group watop. By descriptor: whoever owns the folder could put a link in the path's place meanwhile, and we may be
+ * root. Where there is no such group, or we may not give it, the socket stays ours alone: our own group may be that of all users. */
+static int share_path(const struct serve *s)
 {
         struct stat st;
         gid_t group;
+        char path[64];
+        if (trust_group(&group) < 0)
+                return 0;
+        int fd = open(s->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0)
+                return -errno;
+        int r = fstat(fd, &st) < 0 ? -errno : st.st_dev == s->dev && st.st_ino == s->ino ? 0 : -EEXIST;
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        if (r == 0 && fchownat(fd, "", (uid_t)-1, group, AT_EMPTY_PATH) == 0)
+                r = chmod(path, 0660) < 0 ? -errno : 0;
+        else if (r == 0 && errno != EPERM)
+                r = -errno;
+        close(fd);
+        return r;
+}
+
+static int bind_path(struct serve *s, const struct sockaddr_un *address)
+{
+        struct stat st;
         /* Linux gives the new file the mode of the socket (less the umask): closed until it is ready. */
         if (fchmod(s->listener, 0600) < 0 || bind(s->listener, (const struct sockaddr *)address, sizeof *address) < 0)
                 return -errno;
@@ -205,9 +239,7 @@ static int bind_path(struct serve *s, const struct sockaddr_un *address)
                 return -errno;
         s->dev = st.st_dev;
         s->ino = st.st_ino;
-        if (trust_group(&group) == 0 && lchown(s->path, (uid_t)-1, group) < 0 && errno != EPERM)
-                return -errno;
-        return listen(s->listener, BACKLOG) < 0 || chmod(s->path, 0660) < 0 ? -errno : 0;
+        return listen(s->listener, BACKLOG) < 0 ? -errno : share_path(s);
 }
 
 int serve_listen(struct serve *s, const char *path, pid_t *holder)
@@ -406,7 +438,8 @@ static struct client *free_place(struct serve *s, uid_t uid)
         return same >= PER_USER && uid != 0 && uid != geteuid() ? NULL : place;
 }
 
-/* Too many: said, so that the client need not guess. Its request is taken first, since unread packets would turn our answer into a reset. */
+/* Too many: said, so that the client need not guess. Its request is taken first,
+ * since unread packets would turn our answer into a reset. */
 static void refuse(int fd)
 {
         struct control_request q;
@@ -427,7 +460,8 @@ static void serve_arrival(struct serve *s, uint64_t now)
         if (fd < 0)
                 return;
         /* A small buffer bounds the answers, and the ring descriptors in flight, that a client can leave lying. */
-        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes) < 0) {
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0 ||
+            setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes) < 0) {
                 close(fd);
                 return;
         }

@@ -49,7 +49,7 @@ int serve_new(const struct serve_hooks *, struct serve **);
 /* Closes everything; removes the socket's path if it is still ours. */
 void serve_free(struct serve *);
 
-/* Listen at path, 0660, group `watop` if there is one and we may give it. A socket file that nobody listens at is replaced.
+/* Listen at path: 0660 of group `watop` if there is one and we may give it, else 0600. A socket file that nobody listens at is replaced.
  * -EBUSY: a daemon is there, *holder is its pid (0 unknown). -EEXIST: something that is no socket is there. Else -errno. */
 int serve_listen(struct serve *, const char *path, pid_t *holder);
 /* A connected socket of our own reader (private watopd): takes it over, on failure too. No limit of rate. At most one. */

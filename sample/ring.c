@@ -276,13 +276,18 @@ static int make_memfd(struct ring_writer *w, uint64_t size)
         return r == 0 ? seal_memfd(w->fd) : r;
 }
 
-/* The group's rights are for group watop alone: where there is none, or we may not give it, our own group (of all users, maybe) gets none. */
-static int share_file(int fd, mode_t mode)
+/* The group's rights are for group watop alone: where there is none, or we may not give it, our own group (of all users, maybe) gets
+ * none. */
+static int share_file(const struct ring_writer *w, mode_t mode)
 {
+        struct stat folder;
         gid_t group;
+        int fd = w->fd;
         if ((mode & 070) && (trust_group(&group) < 0 || fchown(fd, (uid_t)-1, group) < 0))
                 mode &= ~(mode_t)070;
-        return fchmod(fd, mode) < 0 ? -errno : 0;
+        if (fstat(w->folder, &folder) < 0 || fchown(fd, trust_heir(&folder), (gid_t)-1) < 0 || fchmod(fd, mode) < 0)
+                return -errno;
+        return 0;
 }
 
 static int make_file(struct ring_writer *w, const char *path, uint64_t size, mode_t mode, pid_t *holder)
@@ -300,7 +305,7 @@ static int make_file(struct ring_writer *w, const char *path, uint64_t size, mod
         if (r == 0)
                 r = write_head(w);
         if (r == 0)
-                r = share_file(w->fd, mode);
+                r = share_file(w, mode);
         if (r == 0)
                 r = take_name(w, temporary, holder);
         if (r < 0)

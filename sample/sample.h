@@ -20,7 +20,8 @@
  *     +--------------------+
  *
  * A full frame carries every row with every text; any other one only rows of which something changed (all their numeric
- * slots, but only the texts that changed), or whose offset moved so far that rates would show it. Scopes that were not sampled in this tick do not appear.
+ * slots, but only the texts that changed), or whose offset moved so far that rates would show it. Scopes that were not sampled in this
+ * tick do not appear.
  */
 #include <stdbool.h>
 #include <stddef.h>

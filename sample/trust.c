@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* The number in the third field of the line "watop:...:NUMBER:..." of a passwd or group file. */
@@ -43,6 +44,11 @@ bool trust_user(uid_t uid)
         if (uid == 0 || uid == self)
                 return true;
         return local_id("/etc/passwd", &watop) == 0 && uid == (uid_t)watop;
+}
+
+uid_t trust_heir(const struct stat *folder)
+{
+        return geteuid() == 0 && folder->st_uid != 0 && trust_user(folder->st_uid) ? folder->st_uid : (uid_t)-1;
 }
 
 int trust_group(gid_t *gid)

@@ -12,3 +12,7 @@
 bool trust_user(uid_t uid);
 /* The group `watop` of /etc/group: 0, or -ENOENT. */
 int trust_group(gid_t *gid);
+/* To whom files are given that we make in this folder; (uid_t)-1: to nobody, they stay ours. Root gives up the right to remove them from
+ * the folder of user `watop`, and watop's own daemon must be able to take them over. */
+struct stat;
+uid_t trust_heir(const struct stat *folder);

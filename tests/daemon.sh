@@ -93,8 +93,10 @@ other=$(for t in /proc/$first/task/*/status; do sed -n 's/^CapEff:[[:space:]]*//
 check "every thread has the same" $? "$other"
 
 # ---- one writer --------------------------------------------------------------------------------------------------------------
-[ "$(stat -c %a "$ring")" = 640 ] && [ "$(stat -c %a "$dir/control")" = 660 ]
-check "modes of ring and socket" $?
+# For group watop and for no other: without it (and the right to give it) they are the daemon's alone.
+modes="$(stat -c '%a %G' "$ring") $(stat -c '%a %G' "$dir/control")"
+[ "$modes" = "640 watop 660 watop" ] || [ "$(stat -c %a "$ring" "$dir/control" | tr "\n" " ")" = "600 600 " ]
+check "modes of ring and socket" $? "$modes"
 out=$("$watopd" --ring "$ring" --config "$dir/ini" 2>&1 </dev/null)
 status=$?
 [ $status = 1 ] && printf '%s\n' "$out" | grep -q "pid $first\$"

@@ -1,7 +1,7 @@
 /*
- * Strangers' packets at the control socket, both ways. Input: the first byte says which side (odd: the server's), then packets, each with two bytes of
- * length before it. The server must neither crash, hand a mark on that breaks its promise, nor keep a descriptor; the client must not
- * take a packet for an answer that is none.
+ * Strangers' packets at the control socket, both ways. Input: the first byte says which side (odd: the server's), then packets, each with
+ * two bytes of length before it. The server must neither crash, hand a mark on that breaks its promise, nor keep a descriptor; the client
+ * must not take a packet for an answer that is none.
  */
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -101,8 +101,10 @@ size_t fuzz_seed(unsigned n, uint8_t *buffer, size_t size)
                 return 0;
         buffer[0] = n == 0;
         for (uint32_t verb = CONTROL_HELLO; verb <= CONTROL_TICK; verb++) {
-                struct control_request q = { .magic = CONTROL_MAGIC, .version = CONTROL_VERSION, .verb = verb, .length = 4, .value = 7, .text = "mark" };
-                struct control_answer a = { .magic = CONTROL_MAGIC, .version = CONTROL_VERSION, .verb = verb, .length = 4, .value = 7, .text = "text" };
+                struct control_request q = { .magic = CONTROL_MAGIC, .version = CONTROL_VERSION, .verb = verb,
+                        .length = 4, .value = 7, .text = "mark" };
+                struct control_answer a = { .magic = CONTROL_MAGIC, .version = CONTROL_VERSION, .verb = verb,
+                        .length = 4, .value = 7, .text = "text" };
                 at += n == 0 ? put(buffer + at, &q, sizeof q) : put(buffer + at, &a, sizeof a);
         }
         return at;

@@ -26,6 +26,7 @@
 
 #include "sample/cursor.h"
 #include "sample/ring_layout.h"
+#include "sample/trust.h"
 #include "tests/ring_frames.h"
 
 static char folder[64], path[96];
@@ -64,6 +65,18 @@ static struct ring_writer *writer_at(const char *at, uint64_t size)
 static void publish(struct ring_writer *w, uint64_t sequence, uint64_t full, size_t words)
 {
         assert_int_equal(ring_publish(w, made, made_frame(made, sequence, full, words)), 0);
+}
+
+static void test_mode(void **unused)
+{
+        struct ring_writer *w = writer_at(path, RING_MIN_SIZE);
+        struct stat st;
+        gid_t group;
+        assert_int_equal(stat(path, &st), 0);
+        /* For group watop and for no other: ours may be that of all users. */
+        bool shared = trust_group(&group) == 0 && st.st_gid == group;
+        assert_int_equal(st.st_mode & 0777, shared ? 0640 : 0600);
+        ring_destroy(w);
 }
 
 /* ---- one reader, no hurry ----------------------------------------------------------------------------------------------------- */
@@ -788,7 +801,7 @@ static void test_race_for_path(void **unused)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                IN_FOLDER(test_round_trip), cmocka_unit_test(test_size_of_frames), IN_FOLDER(test_wrap), IN_FOLDER(test_overrun),
+                IN_FOLDER(test_mode), IN_FOLDER(test_round_trip), cmocka_unit_test(test_size_of_frames), IN_FOLDER(test_wrap), IN_FOLDER(test_overrun),
                 IN_FOLDER(test_seek), IN_FOLDER(test_wait), IN_FOLDER(test_dead_writer), cmocka_unit_test(test_dead_memfd),
                 cmocka_unit_test(test_seals), cmocka_unit_test(test_not_tmpfs), IN_FOLDER(test_strange_paths), cmocka_unit_test(test_lying_head),
                 cmocka_unit_test(test_lying_words), IN_FOLDER(test_truncation), IN_FOLDER(test_full_speed), IN_FOLDER(test_race_for_path),

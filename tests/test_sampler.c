@@ -187,6 +187,125 @@ static void splits_add_up(void **unused)
         rig_close(&rig);
 }
 
+/* The cores are sampled while somebody asks. What the machine waited meanwhile is nobody's evidence, so it is in no part. */
+static void a_pause_is_not_judged(void **unused)
+{
+        struct rig rig;
+
+        (void)unused;
+        put_tree(0, (struct machine){ .seconds = 0, .boot = '1' });
+        put_tree(1, (struct machine){ .seconds = 1, .iowait = 50, .boot = '1' });
+        put_tree(2, (struct machine){ .seconds = 2, .iowait = 100, .boot = '1' });
+        put_tree(3, (struct machine){ .seconds = 3, .iowait = 180, .boot = '1' });
+        put_tree(4, (struct machine){ .seconds = 4, .iowait = 210, .boot = '1' });
+        rig_open(&rig, SCOPE_BIT(SCOPE_DISK));
+        sampler_lease(rig.sampler, SCOPE_BIT(SCOPE_CPU));
+        step(&rig);
+        step(&rig);
+        assert_int_equal(by_level(&rig, 0), SECOND / 2);
+        sampler_lease(rig.sampler, 0);
+        step(&rig);
+        sampler_lease(rig.sampler, SCOPE_BIT(SCOPE_CPU));
+        step(&rig);
+        assert_int_equal(by_level(&rig, 0), SECOND / 2);
+        /* And no reader sees a difference over the pause. */
+        double delta;
+        assert_int_not_equal(state_delta(state_find(rig.state, SCOPE_CPU, (struct key){ 0, 0 }), CPU_IOWAIT, &delta), DELTA_OK);
+        step(&rig);
+        assert_int_equal(by_level(&rig, 0), SECOND * 8 / 10);
+        rig_close(&rig);
+}
+
+/* A thread sleeps in io_uring through a tick in which its core was idle, so it is not counted. Its row says so in that tick's frame. */
+static void verdicts_are_of_their_tick(void **unused)
+{
+        struct rig rig;
+        uint64_t witness = 0;
+
+        (void)unused;
+        for (unsigned i = 0; i < 2; i++) {
+                char path[64];
+                put_tree(i, (struct machine){ .seconds = i, .iowait = i * 50, .boot = '1' });
+#define AT(name) (snprintf(path, sizeof path, "%04u/proc/500/" name, i), path)
+                static const char stat[] = "500 (Proactor0) S 1 1 1 0 -1 4194368 1 2 3 4 5 6 7 8 20 0 1 0 7 1000 10 18446744073709551615 "
+                        "1 1 1 1 1 0 0 0 0 0 0 0 17 1 0 0 0 0 0\n";
+                put(AT("stat"), "%s", stat);
+                put(AT("task/500/stat"), "%s", stat);
+                put(AT("task/500/status"), "Name:\tx\nvoluntary_ctxt_switches:\t9\nnonvoluntary_ctxt_switches:\t3\n");
+                put(AT("task/500/wchan"), "io_cqring_wait");
+                put(AT("task/500/syscall"), "426 0x4 0x0 0x1 0x1 0x0 0x8 0x7ffe 0x7fff\n");
+#undef AT
+        }
+        rig_open(&rig, SCOPE_BIT(SCOPE_CPU));
+        step(&rig);
+        step(&rig);
+        const struct state_row *row = state_at(rig.state, SCOPE_WAITER, 0);
+        assert_non_null(row);
+        assert_true(state_now(row, WAITER_WITNESS, &witness));
+        assert_int_equal(witness, 1);
+        rig_close(&rig);
+}
+
+static bool fact_has(struct rig *rig, const char *name, const char *part)
+{
+        char text[1024];
+        const struct state_row *row = state_find(rig->state, SCOPE_FACT, key_of_name(name, strlen(name), 0));
+
+        return row && strstr(state_text_copy(rig->state, row, FACT_VALUE, text, sizeof text), part);
+}
+
+static unsigned beats;
+
+static void beat(void *arg)
+{
+        assert_ptr_equal(arg, &beats);
+        beats++;
+}
+
+/* On the machine this runs on: watopd's own settings are facts, new ones at once; and it shows that it lives while it works. */
+static void settings_are_facts(void **unused)
+{
+        struct rig rig;
+        struct sampler_frame frame;
+
+        (void)unused;
+        assert_int_equal(procfs_open_root(NULL, &rig.procfs), 0);
+        struct sampler_options options = { .procfs = rig.procfs, .interval_ns = SECOND, .scopes = SCOPE_BIT(SCOPE_NET),
+                .cmdline = CMDLINE_NAME, .ring_size = 4096, .alive = beat, .alive_arg = &beats };
+        assert_int_equal(sampler_new(&options, &rig.sampler), 0);
+        assert_int_equal(state_new(&rig.state), 0);
+        assert_int_equal(sampler_tick(rig.sampler, &(struct sampler_order){ .due_ns = 0 }, &frame), 0);
+        assert_int_equal(state_apply(rig.state, frame.bytes, NULL), 0);
+        assert_true(fact_has(&rig, "watopd", "interval=1s cmdline=name ring_size=4096 scopes=net"));
+        sampler_configure(rig.sampler, SECOND / 4, SCOPE_BIT(SCOPE_NET) | SCOPE_BIT(SCOPE_VM), CMDLINE_FULL);
+        assert_int_equal(sampler_tick(rig.sampler, &(struct sampler_order){ .due_ns = 0 }, &frame), 0);
+        assert_int_equal(state_apply(rig.state, frame.bytes, NULL), 0);
+        assert_true(fact_has(&rig, "watopd", "interval=0.25s cmdline=full ring_size=4096 scopes=vm,net"));
+        assert_true(beats > 4);
+        rig_close(&rig);
+}
+
+/* Without clocks nothing can be bounded, but what the kernel counted is not swallowed. */
+static void no_clocks(void **unused)
+{
+        struct rig rig;
+        char path[400];
+
+        (void)unused;
+        for (unsigned i = 0; i < 2; i++) {
+                put_tree(i, (struct machine){ .seconds = i, .iowait = i * 80, .boot = '1' });
+                snprintf(path, sizeof path, "%s/%04u/clock", root, i);
+                unlink(path);
+        }
+        rig_open(&rig, SCOPE_BIT(SCOPE_CPU));
+        step(&rig);
+        step(&rig);
+        assert_int_equal(by_level(&rig, 0), SECOND * 8 / 10);
+        assert_int_equal(core(&rig, 0, CPU_BY_NONE), SECOND * 8 / 10);
+        assert_int_equal(core(&rig, 0, CPU_WA_URING_MIN), 0);
+        rig_close(&rig);
+}
+
 static void no_devices_no_ceiling(void **unused)
 {
         struct rig rig;
@@ -278,6 +397,43 @@ static void refused_frames_lose_detail(void **unused)
         rig_close(&rig);
 }
 
+/* More processes than the ring takes: the busiest thousand stay, and those that left did not end. */
+static void refused_twice_keeps_the_busiest(void **unused)
+{
+        struct rig rig;
+        char path[64];
+
+        (void)unused;
+        for (unsigned i = 0; i < 3; i++) {
+                put_tree(i, (struct machine){ .seconds = i, .boot = '1' });
+                for (unsigned pid = 1; pid <= 1100; pid++) {
+                        snprintf(path, sizeof path, "%04u/proc/%u/stat", i, pid);
+                        /* The last one works. */
+                        put(path, "%u (p) S 1 1 1 0 -1 4194368 1 2 3 4 %u 6 7 8 20 0 1 0 7 1000 10 18446744073709551615 "
+                                "1 1 1 1 1 0 0 0 0 0 0 0 17 1 0 0 0 0 0\n", pid, pid == 1100 ? i * 50 : 0);
+                }
+        }
+        rig_open(&rig, SCOPE_BIT(SCOPE_PROCESS));
+        step(&rig);
+        step(&rig);
+        assert_int_equal(state_count(rig.state, SCOPE_PROCESS), 1100);
+        sampler_refused(rig.sampler);
+        sampler_refused(rig.sampler);
+        assert_true(step(&rig)->scopes_on & SCOPE_BIT(SCOPE_PROCESS));
+        size_t gone = 0;
+        for (size_t i = 0; i < state_count(rig.state, SCOPE_PROCESS); i++) {
+                const struct state_row *row = state_at(rig.state, SCOPE_PROCESS, i);
+                gone += row->gone;
+                assert_true(!row->gone || row->reason == GONE_UNSAMPLED);
+                assert_false(row->gone && row->key.a == 1100);
+        }
+        assert_int_equal(gone, 100);
+        struct sampler_status status;
+        sampler_get_status(rig.sampler, &status);
+        assert_int_equal(status.detail, 2);
+        rig_close(&rig);
+}
+
 static void marks_take_one_frame(void **unused)
 {
         struct rig rig;
@@ -327,10 +483,15 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(splits_add_up, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(a_pause_is_not_judged, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(no_clocks, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(verdicts_are_of_their_tick, set_up, tear_down),
+                cmocka_unit_test(settings_are_facts),
                 cmocka_unit_test_setup_teardown(no_devices_no_ceiling, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(gaps_are_named, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(leases_switch_scopes, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(refused_frames_lose_detail, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(refused_twice_keeps_the_busiest, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(marks_take_one_frame, set_up, tear_down),
                 cmocka_unit_test(deadlines_stay_on_the_grid),
         };

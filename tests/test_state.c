@@ -95,6 +95,52 @@ static void test_delta_and_times(void **unused)
         lab_close(&lab);
 }
 
+/* One pass over one row, read so long after (or, left out by the pass, before) the scope's start. */
+static void pass(struct lab *lab, int64_t offset_ns, uint64_t value)
+{
+        struct sealed *s = &lab->s;
+        bool first = !s->frame;
+
+        sealed_tick(s, SECOND);
+        if (first)
+                sealed_ballast(s);
+        sample_scope_begin(s->sample, SCOPE_PROCESS, s->mono);
+        row_set(sample_row(s->sample, SCOPE_PROCESS, key_of(1), s->mono + (uint64_t)offset_ns), PROCESS_USER_TIME, value);
+        sample_scope_end(s->sample, SCOPE_PROCESS, s->mono + SECOND / 2, GONE_EXITED);
+        sealed_seal(s);
+        assert_int_equal(apply(lab), 0);
+}
+
+static void test_times_within_a_pass(void **unused)
+{
+        const int64_t ms = 1000000;
+        struct lab lab;
+        double delta;
+
+        /* The first pass is slow. The next one is not, and the row is as it was: its base must have the new time all the same. */
+        lab_open(&lab);
+        pass(&lab, 400 * ms, 50);
+        pass(&lab, 30 * ms, 50);
+        assert_int_equal(the_row(&lab, SCOPE_PROCESS)->now_ns, lab.s.mono + (uint64_t)(30 * ms));
+        state_base(lab.state);
+        pass(&lab, 30 * ms, 50 + SECOND);
+        assert_true(state_row_seconds(the_row(&lab, SCOPE_PROCESS)) == 1);
+        /* A few ms are not worth a row. */
+        pass(&lab, 35 * ms, 50 + SECOND);
+        assert_null(sealed_row(lab.s.frame, SCOPE_PROCESS, key_of(1), ROW_VALUES));
+
+        /* A pass without time for the row: what it holds is of the pass before, and no time has passed for it. */
+        state_base(lab.state);
+        pass(&lab, 30 * ms - (int64_t)SECOND, 50 + SECOND);
+        assert_non_null(sealed_row(lab.s.frame, SCOPE_PROCESS, key_of(1), ROW_VALUES));
+        assert_true(state_row_seconds(the_row(&lab, SCOPE_PROCESS)) < 0.01);
+        state_base(lab.state);
+        pass(&lab, 30 * ms, 50 + 3 * SECOND);
+        assert_int_equal(state_delta(the_row(&lab, SCOPE_PROCESS), PROCESS_USER_TIME, &delta), DELTA_OK);
+        assert_true(delta == 2 * (double)SECOND && state_row_seconds(the_row(&lab, SCOPE_PROCESS)) == 2);
+        lab_close(&lab);
+}
+
 static int fall(enum scope scope, int metric, uint64_t before, uint64_t after, double *delta)
 {
         struct lab lab;
@@ -559,7 +605,7 @@ static void test_ten_thousand_rows(void **unused)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_delta_and_times),
+                cmocka_unit_test(test_delta_and_times), cmocka_unit_test(test_times_within_a_pass),
                 cmocka_unit_test(test_falls),
                 cmocka_unit_test(test_restart_inside_interval),
                 cmocka_unit_test(test_absent_in_between),

@@ -189,13 +189,13 @@ static int take_frame(struct attach *attach, const struct frame_head *frame, str
         return 1;
 }
 
-/* The daemon was told another tick (SIGHUP): does it still serve? */
-static bool tick_still_fits(struct attach *attach, const struct frame_head *frame)
+/* The daemon may have been told another tick (SIGHUP). */
+static void follow_tick(struct attach *attach, const struct frame_head *frame)
 {
         struct source *source = &attach->source;
 
         if (attach->captured || frame->tick_ns == 0 || frame->tick_ns == source->tick_ns)
-                return true;
+                return;
         source->tick_ns = frame->tick_ns;
         uint64_t ticks = attach->ticks;
         count_ticks(attach);
@@ -204,7 +204,14 @@ static bool tick_still_fits(struct attach *attach, const struct frame_head *fram
                 attach->ticks = attach->ticks_wanted - 1;
         if (!source->private_daemon)
                 describe_daemon(attach);
-        return attach->options.interval_ns % source->tick_ns == 0;
+}
+
+/* Are our reports still a multiple of the daemon's tick? A private watopd has the tick it was given. */
+static bool tick_fits(const struct attach *attach)
+{
+        const struct source *source = &attach->source;
+
+        return attach->captured || source->private_daemon || source->tick_ns == 0 || attach->options.interval_ns % source->tick_ns == 0;
 }
 
 static void lost(struct attach *attach, struct state *state, struct state *total)
@@ -343,7 +350,7 @@ static int catch_up(struct attach *attach, struct state *state, struct state *to
         while (attach->behind) {
                 int r = cursor_next(attach->source.cursor, &frame);
                 if (r == CURSOR_FRAME) {
-                        tick_still_fits(attach, frame);
+                        follow_tick(attach, frame);
                         r = take_frame(attach, frame, state, total);
                         if (r < 0)
                                 return r;
@@ -404,7 +411,8 @@ static int next_live(struct attach *attach, struct state *state, struct state *t
         int r = cursor_wait(attach->source.cursor, slice, &frame);
         switch (r) {
         case CURSOR_FRAME:
-                if (!tick_still_fits(attach, frame))
+                follow_tick(attach, frame);
+                if (!tick_fits(attach))
                         return say_unfit(attach);
                 r = take_frame(attach, frame, state, total);
                 if (r < 0)

@@ -35,7 +35,8 @@ struct evidence {
         struct iowait_seen *seen;
         size_t seen_count;
         unsigned samples, carried, unresolved, blocked_no_d;
-        const unsigned *blocked_reads;            /* [IOWAIT_READS] */
+        const struct iowait_read *blocked_reads;  /* of procs_blocked; uring.c owns the memory */
+        size_t blocked_read_count;
         uint64_t blocked_sum, d_sum;
         bool threads_seen, sub_in_flight;         /* sub_in_flight: some sub-sample saw a block request in flight */
 };

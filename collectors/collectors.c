@@ -1,15 +1,16 @@
 /*
  * The collectors, in the order in which they run.
  *
- * uring's `before` reads the candidates ahead of /proc/stat, its `collect` reads them again right behind it, so that a parked span encloses
- * the counter span: cpu collects first, uring second. disk comes next, close to both; what a pass over all tasks costs comes behind them.
+ * uring's `before` reads the candidates ahead of /proc/stat, its `collect` reads them again behind it, so that a parked span encloses the
+ * counter span. The ceiling of wa_disk is looser by the distance between /proc/stat and /proc/diskstats: so cpu collects first, disk right
+ * behind it, uring third. What a pass over all tasks costs comes after them.
  */
 #include "collectors/collector.h"
 
 const struct collector *const collectors[] = {
         &collector_cpu,
-        &collector_uring,
         &collector_disk,
+        &collector_uring,
         &collector_vm,
         &collector_net,
         &collector_pressure,

@@ -30,6 +30,7 @@ static void fetch_verdicts(struct uring *u, const struct evidence *e)
                 w->marked = in->marked;
                 w->refuted = in->refuted;
                 w->verdict = in->verdict;
+                w->chance = in->chance;
         }
 }
 
@@ -43,9 +44,13 @@ static void begin_interval(struct uring *u, const struct evidence *e)
         u->marked_count = 0;
         for (size_t i = 0; i < u->waiter_count; i++)
                 u->marked_count += u->waiters[i].parked && u->waiters[i].marked && !u->waiters[i].refuted;
+        int cpu = u->instant_count && u->instant_count < IOWAIT_READS ? u->instants[u->instant_count - 1].cpu : -1;
+        u->instant_count = 0;
+        if (u->have_blocked)
+                watch_instant(u, u->blocked_now, cpu); /* of the tick: it belongs to both intervals */
         u->seen_count = 0;
         if (u->carried_cores)
-                watch_count_cores(u);
+                watch_count_cores(u, u->pass_cores, u->pass_core_count);
         u->carried_cores = false;
 }
 
@@ -69,18 +74,21 @@ static int uring_between(void *own, struct tick *tick)
         struct uring *u = own;
         uint64_t blocked, after;
         begin_interval(u, tick->evidence);
-        if (!watch_read_blocked(u, tick->procfs, &blocked))
+        int cpu = -1, later;
+        if (!watch_read_blocked(u, tick->procfs, &blocked, &cpu))
                 return 0;
-        watch_blocked(u, blocked);
+        watch_instant(u, blocked, cpu);
         u->subs++;
         u->sub_blocked += blocked;
         if (watch_in_flight(u, tick->procfs))
                 u->sub_in_flight = true;
-        if (watch_cheap(u, tick->procfs, blocked)) {
+        if (watch_cheap(u, tick->procfs, blocked, cpu)) {
                 u->last_d = (unsigned)(blocked - u->marked_count);
-        } else if (watch_search(u, tick, SUB_STEP_NS, blocked) && watch_read_blocked(u, tick->procfs, &after)) {
+        } else if (watch_search(u, tick, SUB_STEP_NS, blocked) && watch_read_blocked(u, tick->procfs, &after, &later)) {
                 watch_blocked(u, after);
                 watch_count_pass(u, after);
+        } else {
+                u->unresolved++;
         }
         u->sub_d += u->last_d;
         return 0;
@@ -151,7 +159,7 @@ static int uring_before(void *own, struct tick *tick)
 static int uring_collect(void *own, struct tick *tick)
 {
         struct uring *u = own;
-        watch_blocked(u, tick->evidence->procs_blocked);
+        watch_instant(u, tick->evidence->procs_blocked, watch_cpu(tick->procfs));
         for (size_t i = 0; i < u->waiter_count; i++) {
                 struct waiter *w = &u->waiters[i];
                 w->parked = false;
@@ -198,7 +206,7 @@ static enum iowait_ring judge_rings(struct uring *u, struct tick *tick, struct w
         enum iowait_ring ring = owner_judge(owner, w->ring_fd, workers);
         if (ring == RING_UNCHANGED && !owner->complete) /* not seen: whether it holds a passthrough device */
                 owner_list(tick->procfs, owner, &u->ids, &u->id_capacity, LINKS, procfs_mono(tick->procfs));
-        if (ring == RING_UNCHANGED && !owner->complete)
+        if (ring == RING_UNCHANGED && (!owner->complete || owner_limited(tick->procfs, owner, w->since_ns, watch_boot_ns(tick->procfs))))
                 ring = RING_UNKNOWN;
         const struct ring_end *own = own_ring(owner, w->ring_fd);
         if (w->verdict == 4 && !w->proven && own && own->from.valid) {
@@ -261,6 +269,7 @@ static void add_witness(struct uring *u, struct tick *tick, struct waiter *w, si
         out->idle_before_ns = w->idle_ns;
         out->iowait_before_ns = w->iowait_ns;
         out->blocked_no_d_before = w->clean;
+        out->chance = w->chance;
 }
 
 static const struct iowait_core *core_of(const struct evidence *e, unsigned cpu)
@@ -308,8 +317,11 @@ static void settle_cheap(struct uring *u)
                 u->blocked_no_d == u->samples &&
             u->samples >= 2)
                 u->blocked_no_d++, u->samples++, u->blocked_sum += candidates;
-        if (parked != u->marked_count || !u->cheap)
+        /* Looks at which somebody unknown was counted go with the cheap ones: without them only moments with nobody else would be left. */
+        if (parked != u->marked_count || !u->cheap) {
+                u->unresolved = 0;
                 return;
+        }
         u->samples += u->cheap;
         u->blocked_no_d += u->cheap_no_d;
         u->blocked_sum += u->cheap_blocked;
@@ -332,6 +344,10 @@ static void give_evidence(struct uring *u, struct tick *tick)
         e->seen = u->seen;
         e->seen_count = u->seen_count;
         e->samples = u->samples;
+        e->carried = u->carried;
+        e->unresolved = u->unresolved;
+        e->blocked_reads = u->instants;
+        e->blocked_read_count = u->instant_count;
         e->blocked_no_d = u->blocked_no_d;
         e->blocked_sum = u->blocked_sum;
         e->d_sum = u->d_sum;
@@ -357,12 +373,13 @@ static void turn(struct uring *u)
         waiters_drop(u);
         owners_drop(u);
         u->turned = true;
-        u->samples = u->blocked_no_d = u->cheap = u->cheap_no_d = u->subs = 0;
+        u->samples = u->blocked_no_d = u->unresolved = u->cheap = u->cheap_no_d = u->subs = 0;
         u->blocked_sum = u->d_sum = u->cheap_blocked = u->cheap_d = u->sub_blocked = u->sub_d = 0;
-        u->blocked_min = u->blocked_max = u->blocked_now; /* of the tick: it belongs to both intervals */
-        u->reads = 1;
+        u->blocked_min = u->blocked_max = u->blocked_now;
+        u->reads = 0;
         watch_add_sample(u);
         u->carried_no_d = u->blocked_no_d;
+        u->carried = u->samples;
         u->carried_cores = u->last_sample.count > 0;
         u->pass_done = u->pass_unknown = u->sub_in_flight = u->overflow = false;
 }
@@ -381,7 +398,8 @@ static int uring_after(void *own, struct tick *tick)
         give_evidence(u, tick);
         if (procfs_lxcfs(tick->procfs)) { /* the container's counters and core numbers are not those of the threads */
                 tick->evidence->witness_count = tick->evidence->seen_count = 0;
-                tick->evidence->samples = tick->evidence->blocked_no_d = 0;
+                tick->evidence->samples = tick->evidence->blocked_no_d = tick->evidence->unresolved = tick->evidence->carried = 0;
+                tick->evidence->blocked_read_count = 0;
                 tick->evidence->blocked_sum = tick->evidence->d_sum = 0;
                 tick->evidence->threads_seen = false;
         }

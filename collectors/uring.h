@@ -27,6 +27,9 @@ struct thread {
 bool thread_parse(struct thread *, const char *text, size_t length, unsigned hz);
 /* 0, -ESRCH / -ENOENT gone, other errors of the read. */
 int thread_read(struct procfs *, int tgid, int tid, struct thread *);
+/* A D-state thread in a wait that never counts as iowait, both now and when its channel was read (so its switch counts say). *switches: of
+ * this sleep. */
+bool thread_waits_plainly(struct procfs *, const struct thread *, const char *wchan, uint64_t *switches);
 /* Sum of both switch counts of /proc/PID/task/TID/status. */
 int thread_switches(struct procfs *, int tgid, int tid, uint64_t *switches);
 /* Where an S or D thread sleeps: wchan ("" when it may not be seen), kind, and with WAIT_CQ the ring's descriptor: >= 0, or -1 when not
@@ -43,10 +46,11 @@ struct finder {
         bool waits;                  /* this pass also looks for completion-queue waits */
         bool unknown;                /* some wait channel could not be seen, or a process not listed */
         uint64_t min_blocked;        /* least procs_blocked read while the pass ran */
-        unsigned d_count;            /* D-state threads met in this pass */
+        unsigned d_count;            /* D-state threads met in this pass, of whatever kind */
+        int self;                    /* our own process: it runs while it looks */
 };
 
-struct found { /* what a pass reports for each thread of interest: in a CQ wait, in D state, or an io_uring worker */
+struct found { /* what a pass reports for each thread of interest: in a CQ wait, in D state, runnable, or an io_uring worker */
         struct thread thread;
         enum wait_kind wait;
         char wchan[WCHAN_SIZE];
@@ -96,6 +100,8 @@ struct owner { /* a process with a thread in a completion-queue wait */
         int workers[WORKERS_MAX];
         size_t worker_count;
         bool workers_overfull;
+        bool limited;                /* its storage is throttled by a control group, */
+        uint64_t limit_ns;           /* as read then; 0 = never */
 };
 
 /* Look at more of the process's descriptors; at most `links` of them. *ids is a kept buffer. */
@@ -105,6 +111,9 @@ struct ring_end *owner_ring(struct owner *, int fd); /* found or added; NULL whe
 void owner_read(struct procfs *, struct owner *, int fd, bool ahead);
 /* The interval is over: `next` becomes `from`. */
 void owner_turn(struct owner *);
+
+/* A control group of the process limits its storage, or it is not known. Asked once a sleep (since_ns), and once a second; boot times. */
+bool owner_limited(struct procfs *, struct owner *, uint64_t since_ns, uint64_t now_ns);
 
 enum worker_state { WORKERS_NONE, WORKERS_IDLE, WORKERS_BUSY, WORKERS_UNKNOWN };
 enum worker_state owner_workers(struct procfs *, struct owner *);

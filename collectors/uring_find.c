@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { PF_KTHREAD = 0x00200000 }; /* include/linux/sched.h; kernel threads have one thread and no rings */
 enum { SYS_IO_URING_ENTER = 426 }; /* the same on every architecture with the common table */
@@ -156,6 +157,39 @@ enum wait_kind thread_wait(struct procfs *procfs, int tgid, int tid, char wchan[
         return cq ? WAIT_CQ : kind;
 }
 
+/* Waits in D state that are never iowait. The name is that of the first function outside the scheduler's own text section, so of whoever
+ * called a lock or a completion (lib/kallsyms, arch/x86 __get_wchan); each of these sleeps by itself in plain waits only [6.1]. Not here:
+ * __mutex_lock, in which mutex_lock_io ends too. */
+static bool is_plain_wait(const char *wchan)
+{
+        static const char *const names[] = {
+                "request_wait_answer", "__fuse_simple_request", "fuse_get_req", /* fs/fuse/dev.c: wait_event */
+                "rwsem_down_read_slowpath", "rwsem_down_write_slowpath",        /* kernel/locking/rwsem.c */
+                "lock_mm_and_find_vma", "vm_mmap_pgoff", "__vm_munmap", "do_mprotect_pkey", /* the mmap lock: mm/ */
+                "jbd2_log_wait_commit", "wait_transaction_locked",              /* fs/jbd2/: wait_event, schedule */
+                "wait_for_vfork_done", "kernel_clone",                          /* kernel/fork.c: a vfork parent */
+                "wait_for_completion", "wait_for_completion_killable", "wait_for_completion_timeout", /* kernel/sched/completion.c */
+                "__flush_work", "__wait_rcu_gp", "msleep",                      /* kernel/workqueue.c, rcu/update.c, time/ */
+        };
+        size_t length = strcspn(wchan, "."); /* .isra.0, .constprop.0: copies that the compiler made */
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+                if (strlen(names[i]) == length && memcmp(wchan, names[i], length) == 0)
+                        return true;
+        return false;
+}
+
+bool thread_waits_plainly(struct procfs *procfs, const struct thread *thread, const char *wchan, uint64_t *switches)
+{
+        char again[WCHAN_SIZE];
+        uint64_t later;
+        int fd;
+        bool never = true;
+        if (!is_plain_wait(wchan) || thread_switches(procfs, thread->tgid, thread->tid, switches) < 0)
+                return false;
+        thread_wait(procfs, thread->tgid, thread->tid, again, &fd, &never);
+        return is_plain_wait(again) && thread_switches(procfs, thread->tgid, thread->tid, &later) == 0 && later == *switches;
+}
+
 /* ---- the pass ----------------------------------------------------------------------------------------------------------------- */
 
 void finder_fini(struct finder *finder)
@@ -174,6 +208,7 @@ void finder_start(struct procfs *procfs, struct finder *finder, bool waits)
         finder->d_count = 0;
         finder->min_blocked = UINT64_MAX;
         finder->waits = waits;
+        finder->self = procfs_live(procfs) ? (int)getpid() : 0;
         finder->running = true;
 }
 
@@ -191,7 +226,7 @@ static void look_at(struct procfs *procfs, struct finder *finder, struct thread 
                 finder->d_count++;
                 thread_wait(procfs, thread->tgid, thread->tid, found.wchan, &found.ring_fd, &never);
                 report(arg, &found);
-        } else if (worker) {
+        } else if (worker || (thread->state == 'R' && thread->tgid != finder->self)) {
                 report(arg, &found);
         } else if (thread->state == 'S' && finder->waits && !kernel) {
                 found.wait = thread_wait(procfs, thread->tgid, thread->tid, found.wchan, &found.ring_fd, denied);
@@ -234,8 +269,10 @@ int finder_process(struct procfs *procfs, struct finder *finder, int tgid, found
 
 bool finder_step(struct procfs *procfs, struct finder *finder, uint64_t stop_ns, found_fn *report, void *arg)
 {
+        /* The youngest first: of a chain of short-lived processes the one that lives now is met while it does. */
         while (finder->at < finder->pid_count) {
-                int r = finder_process(procfs, finder, finder->pids[finder->at++], report, arg);
+                int pid = finder->pids[finder->pid_count - ++finder->at];
+                int r = finder_process(procfs, finder, pid, report, arg);
                 if (r < 0 && r != -ENOENT && r != -ESRCH)
                         finder->unknown = true;
                 if (stop_ns && procfs_mono(procfs) >= stop_ns)

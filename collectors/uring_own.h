@@ -8,13 +8,13 @@
 enum {
         WAITERS_MAX = 8192,
         OWNERS_MAX = 256,
-        SHARE = 50,                 /* looking for candidates takes at most 1/50 of the time, */
+        SHARE = 60,                 /* looking for candidates takes at most 1/60 of the time, */
         CREDIT_MAX_NS = 20000000,   /* saved up to 20 ms, */
         FIRST_NS = 200000000,       /* 200 ms in the first tick (who waits then must be known for the first report), */
         STEP_NS = 5000000,          /* 5 ms in one tick */
         SUB_STEP_NS = 2000000,      /* and 2 ms in one sub-sample. */
         BONUS_MAX_NS = 300000000,   /* While a candidate is neither proved nor refuted: 300 ms more, */
-        BONUS_SHARE = 100,          /* filled up again at 1/100, */
+        BONUS_SHARE = 500,          /* filled up again at 1/500, */
         BONUS_STEPS = 5,            /* in steps five times as long. */
         IDLE_TICKS = 3,             /* without iowait for so many ticks: forget the waiters */
         CORES_SEEN = 16384,
@@ -23,7 +23,7 @@ enum {
         HOT_MAX = 128,              /* recent D-state threads read in a sub-sample */
         FULL_PASS = 8,
         STEADY_READS = 5,           /* reads of procs_blocked that agree */
-        PASS_CORES = 4096,          /* D-state threads of one pass whose core is kept */
+        PASS_CORES = 4096,          /* threads of one pass, in D state or runnable, whose core is kept */
         MEMORY_NS = 1000000000,     /* of what short ticks add up */
 };
 
@@ -36,6 +36,8 @@ struct waiter {
         int ring_fd;
         uint64_t switches, since_ns;
         bool has_switches, gone;
+        bool plain;                 /* in D state, in a wait that is never iowait, as long as its switches are */
+        uint64_t plain_switches;
         struct point from, next;    /* `before` of the tick before, and of this one */
         bool parked;
         unsigned away;              /* ticks since it was last met in a completion-queue wait */
@@ -45,8 +47,11 @@ struct waiter {
         struct ring_facts proof;    /* its ring when it was proven */
         int64_t idle_ns, iowait_ns, wall_ns;
         unsigned clean;
+        double chance;
         int verdict;
 };
+
+struct pass_core { unsigned cpu; bool running; }; /* of a thread in D state, or a runnable one */
 
 struct pass_sample { unsigned count; uint64_t blocked; unsigned d, no_d; };
 
@@ -61,9 +66,11 @@ struct uring {
         struct iowait_witness *witnesses;
         size_t witness_capacity;
         struct iowait_seen *seen;
-        unsigned *seen_sample;      /* number of the pass that counted this core last */
-        unsigned pass_cores[PASS_CORES];
+        unsigned *seen_sample;      /* stamp of the sample that counted this core last */
+        struct pass_core pass_cores[PASS_CORES];
         size_t pass_core_count;
+        unsigned stamp;             /* of seen_sample: one a sample */
+        unsigned pass_d;            /* D-state threads of the pass that may be counted */
         bool in_pass, turned;
         bool frozen;                /* somebody walks the table: it may not grow */
         size_t seen_count, seen_capacity;
@@ -77,14 +84,16 @@ struct uring {
         bool whole, checked;        /* all tasks of the machine can be seen */
         bool pass_waiting;          /* a pass ended in `before`; counted once procs_blocked of the tick is known */
         /* of the interval */
-        unsigned samples, blocked_no_d, cheap, cheap_no_d, subs, last_d;
+        unsigned samples, blocked_no_d, unresolved, cheap, cheap_no_d, subs, last_d;
         uint64_t blocked_sum, d_sum, cheap_blocked, cheap_d, blocked_now, blocked_min, sub_blocked, sub_d;
         bool pass_done, pass_unknown, sub_in_flight, overflow, have_blocked;
         struct pass_sample last_sample; /* of the pass at the tick: it belongs to both intervals */
         bool carried_cores;
-        unsigned carried_no_d;
+        unsigned carried, carried_no_d;
         uint64_t blocked_max;
         unsigned reads;             /* of procs_blocked */
+        struct iowait_read instants[IOWAIT_READS]; /* of them one a sub-sample */
+        size_t instant_count;
         uint64_t total_subs, total_sub_blocked, total_sub_d;
         unsigned marked_count;
 };
@@ -106,13 +115,16 @@ void waiter_reread(struct procfs *, struct waiter *);
 bool waiter_is_witness(const struct waiter *);   /* it sleeps in a completion-queue wait, and both switch counts are known */
 found_fn watch_found;                           /* arg: struct watch_note */
 void watch_blocked(struct uring *, uint64_t blocked); /* procs_blocked was read */
+/* And for the first time at this sub-sample or tick, by us on that core. */
+void watch_instant(struct uring *, uint64_t blocked, int cpu);
+int watch_cpu(const struct procfs *);            /* where we run, -1 not known */
 void watch_count_pass(struct uring *, uint64_t blocked);
-bool watch_count_cores(struct uring *);          /* cores of the D-state threads of the pass into `seen`; false when not all are there */
+bool watch_count_cores(struct uring *, const struct pass_core *, size_t count); /* one sample into `seen`; false when memory is short */
 void watch_add_sample(struct uring *);           /* the pass counted last, once more */
 /* Search on for at most `most` ns. True when a pass ended. */
 bool watch_search(struct uring *, struct tick *, uint64_t most, uint64_t blocked);
-bool watch_cheap(struct uring *, struct procfs *, uint64_t blocked); /* a sub-sample without a pass, if all who are counted are known */
-bool watch_read_blocked(struct uring *, struct procfs *, uint64_t *blocked);
+bool watch_cheap(struct uring *, struct procfs *, uint64_t blocked, int cpu); /* a sub-sample without a pass, when all counted are known */
+bool watch_read_blocked(struct uring *, struct procfs *, uint64_t *blocked, int *cpu); /* cpu: as in struct iowait_read */
 bool watch_in_flight(struct uring *, struct procfs *); /* any device; true when not known */
 
 /* ---- uring_rows.c ---- */

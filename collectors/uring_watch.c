@@ -8,6 +8,7 @@
 #include "collectors/uring_own.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -33,6 +34,7 @@ static void note_sleep(struct procfs *procfs, struct waiter *w, const struct thr
         w->marked = w->refuted = w->proven = false;
         w->idle_ns = w->iowait_ns = w->wall_ns = 0;
         w->clean = 0;
+        w->chance = 0;
         w->verdict = 0;
 }
 
@@ -70,10 +72,20 @@ bool waiter_is_witness(const struct waiter *w)
 }
 
 /* A pass may reach over the end of an interval, so what it met is kept until it is whole. */
-static void count_d(struct uring *u, unsigned cpu)
+static void count_core(struct uring *u, unsigned cpu, bool running)
 {
-        if (u->in_pass && u->pass_core_count < PASS_CORES)
-                u->pass_cores[u->pass_core_count++] = cpu;
+        if (u->pass_core_count < PASS_CORES)
+                u->pass_cores[u->pass_core_count++] = (struct pass_core){cpu, running};
+}
+
+/* A D-state thread: may it be counted as iowait? Asked again only when it slept anew. */
+static bool waits_plainly(struct procfs *procfs, const struct waiter *known, const struct thread *thread, const char *wchan,
+        uint64_t *switches)
+{
+        if (known && known->plain && known->thread.born_ns == thread->born_ns &&
+            thread_switches(procfs, thread->tgid, thread->tid, switches) == 0 && *switches == known->plain_switches)
+                return true;
+        return thread_waits_plainly(procfs, thread, wchan, switches);
 }
 
 /* A pass or a look at one process met a thread of interest. */
@@ -92,11 +104,19 @@ void watch_found(void *arg, const struct found *found)
                 else if (i == owner->worker_count)
                         owner->workers[owner->worker_count++] = thread->tid;
         }
-        if (thread->state == 'D')
-                count_d(u, thread->cpu);
+        struct waiter *w = waiter_find(u, thread->tid);
+        uint64_t plain_switches = 0;
+        bool plain = thread->state == 'D' && waits_plainly(note->procfs, w, thread, found->wchan, &plain_switches);
+        if (u->in_pass && thread->state == 'R')
+                count_core(u, thread->cpu, true);
+        if (u->in_pass && thread->state == 'D' && !plain) {
+                count_core(u, thread->cpu, false);
+                u->pass_d++;
+        }
         if (u->frozen || (thread->state != 'D' && found->wait != WAIT_CQ))
                 return;
-        struct waiter *w = waiter_find(u, thread->tid);
+        if (w)
+                w->plain = plain, w->plain_switches = plain_switches;
         if (w && thread->state == 'D')
                 w->cold = 0;
         if (w && w->thread.born_ns == thread->born_ns && w->wait == found->wait)
@@ -116,6 +136,8 @@ void watch_found(void *arg, const struct found *found)
         w->wait = found->wait;
         w->ring_fd = found->ring_fd;
         memcpy(w->wchan, found->wchan, sizeof w->wchan);
+        w->plain = plain;
+        w->plain_switches = plain_switches;
         bool known = thread_switches(note->procfs, thread->tgid, thread->tid, &switches) == 0;
         note_sleep(note->procfs, w, thread, known, switches);
         if (thread_read(note->procfs, thread->tgid, thread->tgid, &leader) == 0)
@@ -148,19 +170,29 @@ static struct iowait_seen *seen_on(struct uring *u, unsigned cpu)
         return &u->seen[cpu];
 }
 
-/* Once for each core and pass. False when not all of it could be kept. */
-bool watch_count_cores(struct uring *u)
+/* Once for each core and sample; a core with a D-state thread is not one that is only busy. */
+bool watch_count_cores(struct uring *u, const struct pass_core *cores, size_t count)
 {
-        for (size_t i = 0; i < u->pass_core_count; i++) {
-                unsigned cpu = u->pass_cores[i];
+        u->stamp++;
+        for (size_t i = 0; i < count; i++) {
+                unsigned cpu = cores[i].cpu;
                 struct iowait_seen *seen = seen_on(u, cpu);
                 if (!seen)
                         return false;
-                if (u->seen_sample[cpu] != u->pass_number)
+                if (cores[i].running)
+                        continue;
+                if (u->seen_sample[cpu] != u->stamp)
                         seen->d_state++;
-                u->seen_sample[cpu] = u->pass_number;
+                u->seen_sample[cpu] = u->stamp;
         }
-        return u->pass_core_count < PASS_CORES;
+        for (size_t i = 0; i < count; i++) {
+                unsigned cpu = cores[i].cpu;
+                if (u->seen_sample[cpu] == u->stamp)
+                        continue;
+                u->seen[cpu].running++;
+                u->seen_sample[cpu] = u->stamp;
+        }
+        return true;
 }
 
 void watch_blocked(struct uring *u, uint64_t blocked)
@@ -174,6 +206,13 @@ void watch_blocked(struct uring *u, uint64_t blocked)
         u->have_blocked = true;
         if (u->finder.running && blocked < u->finder.min_blocked)
                 u->finder.min_blocked = blocked;
+}
+
+void watch_instant(struct uring *u, uint64_t blocked, int cpu)
+{
+        watch_blocked(u, blocked);
+        if (u->instant_count < IOWAIT_READS)
+                u->instants[u->instant_count++] = (struct iowait_read){(unsigned)blocked, cpu};
 }
 
 void watch_add_sample(struct uring *u)
@@ -195,49 +234,11 @@ void watch_count_pass(struct uring *u, uint64_t blocked)
         u->pass_unknown = f->unknown;
         u->pass_waiting = false;
         u->last_sample = (struct pass_sample){0};
-        if (!watch_count_cores(u) || !u->whole || f->min_blocked == UINT64_MAX)
+        if (u->pass_core_count == PASS_CORES || !watch_count_cores(u, u->pass_cores, u->pass_core_count) || !u->whole ||
+            f->min_blocked == UINT64_MAX)
                 return;
-        u->last_sample = (struct pass_sample){1, f->min_blocked, f->d_count, f->d_count == 0 && f->min_blocked >= 1};
+        u->last_sample = (struct pass_sample){1, f->min_blocked, u->pass_d, u->pass_d == 0 && f->min_blocked >= 1};
         watch_add_sample(u);
-}
-
-/* Everybody who is counted is known: proved reactors, and threads that were in D state of late and are so now. Then there is no other
- * waiter at this instant and no pass is needed. It counts when the interval is over, if the reactors slept through. */
-bool watch_cheap(struct uring *u, struct procfs *procfs, uint64_t blocked)
-{
-        unsigned d = 0, hot = 0;
-        struct thread thread;
-        if (u->marked_count == 0 || u->finder.running || blocked < u->marked_count)
-                return false;
-        u->pass_core_count = 0;
-        for (size_t i = 0; i < u->waiter_count && hot < HOT_MAX; i++) {
-                const struct waiter *w = &u->waiters[i];
-                if (w->cold > AWAY_TICKS)
-                        continue;
-                hot++;
-                if (thread_read(procfs, w->thread.tgid, w->thread.tid, &thread) < 0 || thread.state != 'D')
-                        continue;
-                d++;
-                if (u->pass_core_count < PASS_CORES)
-                        u->pass_cores[u->pass_core_count++] = thread.cpu;
-        }
-        if (blocked != u->marked_count + d)
-                return false;
-        u->pass_number++;
-        if (!watch_count_cores(u))
-                return false;
-        u->cheap++;
-        u->cheap_no_d += d == 0;
-        u->cheap_blocked += blocked;
-        u->cheap_d += d;
-        return true;
-}
-
-static uint64_t cpu_ns(void)
-{
-        struct timespec t;
-        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-        return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 /* A candidate is there that is neither proved nor refuted. */
@@ -247,6 +248,73 @@ static bool is_learning(const struct uring *u)
                 if (waiter_is_witness(&u->waiters[i]) && !u->waiters[i].marked && !u->waiters[i].refuted)
                         return true;
         return false;
+}
+
+/* Threads that were in D state of late: those that are so now, all that may be counted, and their cores. */
+struct hot { unsigned d, all; struct pass_core cores[HOT_MAX + 1]; };
+
+static void read_hot(struct uring *u, struct procfs *procfs, struct hot *hot)
+{
+        struct thread thread;
+        uint64_t switches;
+        unsigned count = 0;
+        hot->d = hot->all = 0;
+        for (size_t i = 0; i < u->waiter_count && count < HOT_MAX; i++) {
+                const struct waiter *w = &u->waiters[i];
+                if (w->cold > AWAY_TICKS)
+                        continue;
+                count++;
+                if (thread_read(procfs, w->thread.tgid, w->thread.tid, &thread) < 0)
+                        continue;
+                bool asleep = thread.state == 'D';
+                if (asleep && w->plain && thread_switches(procfs, thread.tgid, thread.tid, &switches) == 0 &&
+                    switches == w->plain_switches)
+                        continue;
+                hot->d += asleep;
+                hot->cores[hot->all++] = (struct pass_core){thread.cpu, !asleep};
+        }
+}
+
+/* Everybody who is counted is known: proved reactors, and threads that were in D state of late and are so now. Then there is no other
+ * waiter at this instant and no pass is needed. Or, when all reactors are known and the two reads do not fit (they are not of one instant):
+ * it may be any of those threads, so a waiter is noted on the cores of all of them. It counts when the interval is over, if the reactors
+ * slept through. */
+bool watch_cheap(struct uring *u, struct procfs *procfs, uint64_t blocked, int cpu)
+{
+        struct hot hot;
+        if (u->marked_count == 0 || blocked < u->marked_count || cpu == -1)
+                return false;
+        read_hot(u, procfs, &hot);
+        uint64_t others = blocked - u->marked_count;
+        if (others != hot.d) {
+                if (others > hot.all || is_learning(u))
+                        return false;
+                for (unsigned i = 0; i < hot.all; i++)
+                        hot.cores[i].running = false;
+                hot.d = hot.all;
+        }
+        /* Who was woken where we run is neither asleep nor running. */
+        hot.cores[hot.all] = (struct pass_core){(unsigned)cpu, true};
+        if (!watch_count_cores(u, hot.cores, hot.all + (cpu >= 0)))
+                return false;
+        u->cheap++;
+        u->cheap_no_d += hot.d == 0;
+        u->cheap_blocked += blocked;
+        u->cheap_d += hot.d;
+        return true;
+}
+
+/* Where we run; a captured tree does not tell. */
+int watch_cpu(const struct procfs *procfs)
+{
+        return procfs_live(procfs) ? sched_getcpu() : -1;
+}
+
+static uint64_t cpu_ns(void)
+{
+        struct timespec t;
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+        return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 /* CPU time that may be spent now; UINT64_MAX over a captured tree. */
@@ -277,16 +345,18 @@ static void spend(struct uring *u, uint64_t ns)
         u->bonus_ns -= rest < u->bonus_ns ? rest : u->bonus_ns;
 }
 
-/* Wait channels cost as much as all else. When everybody who is counted is already known to sleep in a completion-queue wait, only D
- * states are looked at, except once in a while. */
+/* Wait channels cost as much as all else. When everybody who is counted may be one who is already known, in a completion-queue wait or of
+ * late in D state, only D states are looked at, except once in a while. */
 static bool looks_for_waits(const struct uring *u, const struct tick *tick, uint64_t blocked)
 {
         uint64_t known = 0;
         if (tick->number == 0 || u->pass_number % FULL_PASS == 0)
                 return true;
-        for (size_t i = 0; i < u->waiter_count; i++)
-                known += waiter_is_witness(&u->waiters[i]) && !u->waiters[i].refuted;
-        return known == 0 || known != blocked;
+        for (size_t i = 0; i < u->waiter_count; i++) {
+                const struct waiter *w = &u->waiters[i];
+                known += waiter_is_witness(w) ? !w->refuted : w->cold <= AWAY_TICKS && !w->plain;
+        }
+        return known == 0 || known < blocked;
 }
 
 /* Search on for at most `most` ns. True when a pass ended. */
@@ -304,6 +374,7 @@ bool watch_search(struct uring *u, struct tick *tick, uint64_t most, uint64_t bl
         if (!u->finder.running) {
                 u->pass_number++;
                 u->pass_core_count = 0;
+                u->pass_d = 0;
                 finder_start(tick->procfs, &u->finder, looks_for_waits(u, tick, blocked));
         }
         if (blocked < u->finder.min_blocked)
@@ -318,16 +389,21 @@ bool watch_search(struct uring *u, struct tick *tick, uint64_t most, uint64_t bl
         return done;
 }
 
-bool watch_read_blocked(struct uring *u, struct procfs *procfs, uint64_t *blocked)
+bool watch_read_blocked(struct uring *u, struct procfs *procfs, uint64_t *blocked, int *cpu)
 {
         ssize_t length = procfs_file_read(procfs, &u->stat, &u->text, &u->text_capacity);
         struct scan scan, line;
+        uint64_t running;
         if (length < 0)
                 return false;
+        *cpu = watch_cpu(procfs);
         scan_init(&scan, u->text, (size_t)length);
-        while (scan_line(&scan, &line))
-                if (scan_prefix(&line, "procs_blocked "))
+        while (scan_line(&scan, &line)) {
+                if (scan_prefix(&line, "procs_running ") && scan_u64(&line, &running) && running <= 1)
+                        *cpu = IOWAIT_ALONE; /* we are the one */
+                else if (scan_prefix(&line, "procs_blocked "))
                         return scan_u64(&line, blocked);
+        }
         return false;
 }
 

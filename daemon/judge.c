@@ -87,6 +87,10 @@ static struct iowait_input gather(struct evidence *e, bool devices, bool waiters
                 in.seen = e->seen;
                 in.seen_count = e->seen_count;
                 in.samples = e->samples;
+                in.carried = e->carried;
+                in.unresolved = e->unresolved;
+                in.reads = e->blocked_reads;
+                in.read_count = e->blocked_read_count;
                 in.blocked_no_d = e->blocked_no_d;
                 in.blocked_sum = e->blocked_sum;
                 in.d_sum = e->d_sum;

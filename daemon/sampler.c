@@ -108,8 +108,8 @@ static void tell_settings(struct sampler *sampler)
         const struct sampler_options *o = &sampler->options;
         size_t size = sizeof sampler->settings;
 
-        size_t length = (size_t)snprintf(sampler->settings, size, "version=%s interval=%gs cmdline=%s ring_size=%" PRIu64 " scopes=", WATOP_VERSION,
-                (double)o->interval_ns / 1e9, policies[o->cmdline], o->ring_size);
+        size_t length = (size_t)snprintf(sampler->settings, size, "version=%s interval=%gs cmdline=%s ring_size=%" PRIu64 " scopes=",
+                WATOP_VERSION, (double)o->interval_ns / 1e9, policies[o->cmdline], o->ring_size);
         const char *comma = "";
         for (int s = 0; s < SCOPE_COUNT && length < size; s++) {
                 if (!(o->scopes & SCOPE_BIT(s)))
@@ -210,7 +210,8 @@ uint32_t sampler_scopes_on(const struct sampler *sampler)
                 on |= SCOPE_BIT(SCOPE_WAITER);
         if (on & SCOPE_BIT(SCOPE_CPU))
                 on |= CPU_NEEDS;
-        /* Frames that do not fit the ring: threads go first, processes when that was not enough. */
+        /* Frames that do not fit the ring: threads go first, then (tick.detail) processes beyond the busiest 1,000, then all. Cores stay:
+         * 8,192 of them are 2 MiB. */
         if (sampler->detail_floor >= 1)
                 on &= ~SCOPE_BIT(SCOPE_THREAD);
         if (sampler->detail_floor >= 3)

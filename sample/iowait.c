@@ -21,8 +21,10 @@
 #define LONG_NS INT64_C(500000000)
 /* Sub-samples that must agree before a chance meeting of two reads is no longer an explanation. */
 #define SAMPLES_LEAST 3
-/* Sightings of a D-state waiter that iowait on this core would have given, had one made it; none seen: 1 in 150 by chance. */
-#define SIGHTINGS_LEAST 5
+/* A waiter that made this core's iowait may have been missed by chance so rarely. */
+#define CHANCE_MOST (1.0 / 1000)
+/* What one sub-sample can say at most: the counters are rounded, and nothing is always asleep. */
+#define SHARE_MOST 0.97
 
 static int64_t least(int64_t a, int64_t b)
 {
@@ -46,6 +48,7 @@ static int64_t device_ceiling(const struct iowait_input *input)
 
 /* Witnesses of one core. */
 struct group {
+        unsigned cpu;
         unsigned parked;     /* and not refuted */
         unsigned positive;   /* of them: nothing of their own can have been on storage */
         unsigned storage;    /* of them: storage is pending */
@@ -55,6 +58,7 @@ struct group {
         bool weak;           /* some positive one only for the time in which no device had a request */
         int64_t iowait_before_ns;
         unsigned blocked_no_d_before;
+        double chance;       /* of the one known for the shortest time */
         struct iowait_witness *single;
 };
 
@@ -81,9 +85,14 @@ static void refute(struct iowait_witness *witness, int64_t idle_ns)
                 witness->marked = false;
 }
 
+static double known_chance(const struct iowait_witness *witness)
+{
+        return witness->chance > 0 && witness->chance < 1 ? witness->chance : 1;
+}
+
 static struct group gather(const struct iowait_input *input, const struct iowait_core *core)
 {
-        struct group group = {.marked = true};
+        struct group group = {.cpu = core->cpu, .marked = true};
         int64_t idle = most(0, core->idle_ns);
         for (size_t i = 0; i < input->witness_count; i++) {
                 struct iowait_witness *witness = &input->witnesses[i];
@@ -103,6 +112,8 @@ static struct group gather(const struct iowait_input *input, const struct iowait
                 group.iowait_before_ns = most(group.iowait_before_ns, witness->iowait_before_ns);
                 if (group.parked == 1 || witness->blocked_no_d_before < group.blocked_no_d_before)
                         group.blocked_no_d_before = witness->blocked_no_d_before;
+                if (group.chance < known_chance(witness))
+                        group.chance = known_chance(witness);
                 group.marked = group.marked && witness->marked;
                 if (witness->ring == RING_STORAGE) {
                         group.storage++;
@@ -132,11 +143,58 @@ static uint64_t parked_everywhere(const struct iowait_input *input)
         return count;
 }
 
-/* R3, second half: are the parked threads of this core what the kernel counts? Four ways to know, each enough: known from earlier in the
- * same sleep; somebody was counted and no task anywhere was in D state, several times and never otherwise; procs_blocked had room for all
- * of them beside all D-state tasks; a D-state waiter that made this iowait would have been seen on this core. */
-static bool confirmed(const struct iowait_input *input, const struct iowait_core *core, const struct group *group,
+/* A core's iowait comes only from sleepers whose processor it is. If none of the parked were counted, others made it, asleep in D state on
+ * this core for at least the share of iowait in the time. Each sub-sample would have met one with that chance. How much likelier is what
+ * was met if they are counted? (The likelihood ratio; below CHANCE_MOST the other story is dropped. Such tests may go on for a whole sleep:
+ * the ratio falls so low by chance at most that often, however long one looks.)
+ * A sub-sample that found a runnable thread on the core, and nobody in D state, says nothing: who waited may have been woken just then, and
+ * kept from running by the one who looks. Nor does any when others of the core wait in a completion queue: they sleep in S. */
+static double chance_missed(const struct iowait_input *input, const struct iowait_core *core, const struct group *group,
         const struct iowait_seen *seen)
+{
+        double share = input->wall_ns > 0 ? (double)(core->iowait_ns - IDLE_SLACK_NS) / (double)input->wall_ns : 0;
+        unsigned looks = input->samples > seen->running ? input->samples - seen->running : 0;
+        if (group->moving > 0)
+                return 1;
+        double chance = group->chance;
+        if (chance < 1) /* not the same one twice */
+                looks -= looks < input->carried ? looks : input->carried;
+        if (looks == 0 || share <= 0)
+                return seen->d_state > 0 ? 1 : chance;
+        if (share > SHARE_MOST)
+                share = SHARE_MOST;
+        unsigned met = seen->d_state < looks ? seen->d_state : looks;
+        double rate = (double)met / (double)looks;
+        if (rate * 2 > share)
+                return 1;
+        for (unsigned i = 0; i < looks && chance > CHANCE_MOST / 1000; i++)
+                chance *= i < met ? share / rate : (1 - share) / (1 - rate);
+        return chance < 1 ? chance : 1;
+}
+
+static uint64_t lowest_read(const struct iowait_input *input)
+{
+        uint64_t lowest = UINT64_MAX;
+        for (size_t i = 0; i < input->read_count; i++)
+                if (input->reads[i].blocked < lowest)
+                        lowest = input->reads[i].blocked;
+        return lowest;
+}
+
+/* Every read of procs_blocked had room for one more than are known to be counted. */
+static bool has_room(const struct iowait_input *input)
+{
+        uint64_t marked = 0;
+        for (size_t i = 0; i < input->witness_count; i++)
+                marked += input->witnesses[i].parked && input->witnesses[i].marked && !input->witnesses[i].refuted;
+        return lowest_read(input) > marked;
+}
+
+/* R3, second half: are the parked threads of this core what the kernel counts? Four ways to know, each enough: known from earlier in the
+ * same sleep; as many were counted as are parked and no task anywhere was in D state, several times and never otherwise; procs_blocked had
+ * room for all of them beside all D-state tasks; a D-state waiter that made this iowait would have been seen on this core, whatever happens
+ * on others. */
+static bool confirmed(const struct iowait_input *input, const struct iowait_core *core, const struct group *group)
 {
         if (group->parked == 0)
                 return false;
@@ -145,34 +203,89 @@ static bool confirmed(const struct iowait_input *input, const struct iowait_core
         int64_t iowait = most(0, core->iowait_ns);
         if (iowait + group->iowait_before_ns < IOWAIT_LEAST_NS || iowait == 0)
                 return false;
-        if (input->blocked_no_d + group->blocked_no_d_before >= SAMPLES_LEAST && input->d_sum == 0)
+        if (input->blocked_no_d + group->blocked_no_d_before >= SAMPLES_LEAST && input->d_sum == 0 &&
+            input->blocked_sum >= parked_everywhere(input) * input->samples)
                 return true;
-        if (input->samples >= SAMPLES_LEAST && 
+        if (input->samples >= SAMPLES_LEAST &&
             input->blocked_sum + input->samples / 8 >= parked_everywhere(input) * input->samples + input->d_sum)
                 return true;
-        if (group->moving > 0 || seen->d_state > 0 || input->wall_ns <= 0)
-                return false;
-        return (double)iowait / (double)input->wall_ns * (double)input->samples >= SIGHTINGS_LEAST;
+        return group->chance <= CHANCE_MOST && has_room(input);
 }
 
-/* With a proved idle reactor on the core, its whole iowait is covered; a real waiter can only have been there beside it. Sub-samples say
- * how much: the share that saw a D-state thread of this core, plus 3/k (95% "rule of three"). Not usable while others of the core wait in
- * a completion queue, for those sleep in S and may wait for storage. */
+/* What this interval adds to the chance, for the next one. */
+static void keep_chance(const struct iowait_input *input, unsigned cpu, double chance)
+{
+        for (size_t i = 0; i < input->witness_count; i++) {
+                struct iowait_witness *witness = &input->witnesses[i];
+                if (witness->cpu == cpu && witness->parked && !witness->seen_only)
+                        witness->chance = witness->refuted ? 1 : chance;
+        }
+}
+
+/* Looks at who is counted, and how many met somebody else. */
+struct looks { unsigned all, met; };
+
+/* 95% "rule of three": a share of the time so large that fewer sightings would be surprising. At least 3 looks, else 1. */
+static double largest_share(struct looks looks)
+{
+        double share = looks.all >= SAMPLES_LEAST ? ((double)looks.met + 3.0) / (double)looks.all : 1;
+        return share < 1 ? share : 1;
+}
+
+/* Sub-samples: who else may be counted on this core. Not usable while others of the core wait in a completion queue, for those sleep in S
+ * and may wait for storage. */
+static struct looks looks_at_core(const struct iowait_input *input, const struct group *group, const struct iowait_seen *seen)
+{
+        unsigned all = input->samples > seen->running ? input->samples - seen->running : 0;
+        if (group->moving > 0)
+                return (struct looks){0, 0};
+        return (struct looks){all + input->unresolved, seen->d_state + input->unresolved};
+}
+
+/* Reads of procs_blocked: when all who sleep through are known to be counted, whoever is counted beyond them is somebody else, on whatever
+ * core. A read below their number belies that: then nothing is concluded. Reads made on the core in question do not count: the one who
+ * reads keeps the waiter that was just woken there from running on to its next wait (measured: a reader in D state for 60% of the time was
+ * met by 1 of 11 such reads). */
+static struct looks looks_at_count(const struct iowait_input *input, unsigned cpu)
+{
+        struct looks looks = {0, 0};
+        uint64_t marked = 0;
+        for (size_t i = 0; i < input->witness_count; i++) {
+                const struct iowait_witness *witness = &input->witnesses[i];
+                if (!witness->parked || witness->seen_only || witness->refuted)
+                        continue;
+                if (!witness->marked)
+                        return looks;
+                marked++;
+        }
+        for (size_t i = 0; lowest_read(input) >= marked && i < input->read_count; i++) {
+                const struct iowait_read *read = &input->reads[i];
+                if (read->cpu == -1 || read->cpu == (int)cpu)
+                        continue;
+                looks.all++;
+                looks.met += read->blocked > marked;
+        }
+        return looks;
+}
+
+/* With a proved idle reactor on the core, its whole iowait is covered; a real waiter can only have been there beside it. Looks in the
+ * interval say for how much of it. */
 static void split_parked(const struct iowait_input *input, int64_t iowait, const struct group *group, const struct iowait_seen *seen,
         struct iowait_parts *parts)
 {
-        int64_t ceiling = parts->disk_max, shown = ceiling;
-        bool clear = group->moving == 0 && group->positive == group->parked && !group->weak;
-        if (clear && input->samples >= SAMPLES_LEAST) {
-                double samples = (double)input->samples;
-                double share = ((double)seen->d_state + 3.0) / samples;
+        int64_t ceiling = parts->disk_max;
+        bool nobody = false;
+        if (group->positive == group->parked && !group->weak) {
+                struct looks core = looks_at_core(input, group, seen), count = looks_at_count(input, group->cpu);
+                double share = largest_share(core), other = largest_share(count);
+                share = other < share ? other : share;
                 if (share < 1)
                         ceiling = least(ceiling, (int64_t)(share * (double)input->wall_ns));
-                shown = seen->d_state ? ceiling : 0;
+                nobody = (core.all >= SAMPLES_LEAST && core.met == 0) || (count.all >= SAMPLES_LEAST && count.met == 0);
         }
-        parts->disk = shown;
+        parts->disk = nobody ? 0 : ceiling;
         parts->disk_max = ceiling;
-        parts->uring = iowait - shown;
+        parts->uring = iowait - parts->disk;
         parts->other = 0;
         parts->uring_min = group->positive == group->parked ? iowait - ceiling : 0;
         parts->uring_max = iowait;
@@ -187,6 +300,35 @@ static void split_storage(const struct iowait_input *input, const struct group *
                 parts->uring_max = 0;
         if (sure && !input->bound_void)
                 parts->level = IOWAIT_PARKED;
+}
+
+/* Each of the parked, everywhere: no read of procs_blocked was below their number, it had room for all of them beside all D-state tasks,
+ * and nobody else can be counted. Says nothing of cores, so it holds on a machine too busy to show any iowait. */
+static bool all_counted(const struct iowait_input *input)
+{
+        uint64_t parked = parked_everywhere(input);
+        for (size_t i = 0; i < input->witness_count; i++)
+                if (!input->witnesses[i].parked || input->witnesses[i].seen_only)
+                        return false;
+        return parked > 0 && input->read_count >= SAMPLES_LEAST && lowest_read(input) >= parked && input->samples >= SAMPLES_LEAST &&
+                input->blocked_sum >= parked * input->samples + input->d_sum;
+}
+
+static void mark_all(const struct iowait_input *input)
+{
+        for (size_t i = 0; i < input->witness_count; i++)
+                input->witnesses[i].marked = !input->witnesses[i].refuted;
+}
+
+/* First pass: who is refuted, who is known to be counted. */
+static void mark_core(const struct iowait_input *input, const struct iowait_core *core)
+{
+        struct group group = gather(input, core);
+        struct iowait_seen seen = seen_on(input, core->cpu);
+        group.chance = chance_missed(input, core, &group, &seen);
+        keep_chance(input, core->cpu, group.chance);
+        if (group.parked == 1)
+                group.single->marked = confirmed(input, core, &group);
 }
 
 static void split_core(const struct iowait_input *input, const struct iowait_core *core, struct iowait_parts *parts)
@@ -204,10 +346,8 @@ static void split_core(const struct iowait_input *input, const struct iowait_cor
         parts->uring_max = input->threads_seen && group.parked + group.moving + seen.waiting == 0 ? 0 : iowait;
         parts->level = input->bound_void ? IOWAIT_NONE : IOWAIT_BOUND;
 
-        bool sure = confirmed(input, core, &group, &seen);
+        bool sure = confirmed(input, core, &group);
         bool covered = group.storage == 0 && (group.marked_positive || (sure && group.positive == group.parked));
-        if (group.parked == 1)
-                group.single->marked = sure;
         if (covered)
                 split_parked(input, iowait, &group, &seen, parts);
         else if (group.storage > 0)
@@ -229,6 +369,11 @@ void iowait_split(const struct iowait_input *input, struct iowait_parts *parts)
         for (size_t i = 0; i < input->core_count; i++)
                 if (input->cores[i].valid)
                         gather(input, &input->cores[i]);
+        if (all_counted(input))
+                mark_all(input);
+        for (size_t i = 0; i < input->core_count; i++)
+                if (input->cores[i].valid)
+                        mark_core(input, &input->cores[i]);
         for (size_t i = 0; i < input->core_count; i++)
                 split_core(input, &input->cores[i], &parts[i]);
 }

@@ -11,6 +11,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { IOWAIT_READS = 128, IOWAIT_ALONE = -2 };
+
+/* One read of procs_blocked between or at the ticks. */
+struct iowait_read {
+        unsigned blocked;
+        int cpu;                    /* where the reader ran; IOWAIT_ALONE: nobody else was runnable anywhere; -1 not known */
+};
+
 enum iowait_level { IOWAIT_EXACT, IOWAIT_PARKED, IOWAIT_SEEN, IOWAIT_BOUND, IOWAIT_NONE };
 
 /* One core over the interval. */
@@ -42,13 +50,17 @@ struct iowait_witness {
          * blocked_no_d. */
         int64_t idle_before_ns, iowait_before_ns;
         unsigned blocked_no_d_before;
+        /* In and out: the chance that this sleep is not counted, and whoever made its core's iowait instead was missed by every sub-sample.
+         * 0 = not known, as good as 1. */
+        double chance;
         uint64_t born_ns;           /* with tid the key of its row */
 };
 
 /* What the sub-samples of the interval saw on one core. */
 struct iowait_seen {
         unsigned cpu;
-        unsigned d_state;           /* sub-samples with a D-state thread whose processor is this core */
+        unsigned d_state;           /* sub-samples with a D-state thread whose processor is this core, and that may be counted as iowait */
+        unsigned running;           /* sub-samples without one, but with a runnable thread: a waiter may just have been woken */
         unsigned waiting;           /* sub-samples with a thread in a completion-queue wait on this core */
 };
 
@@ -68,8 +80,14 @@ struct iowait_input {
         const struct iowait_seen *seen;
         size_t seen_count;
         unsigned samples;           /* sub-samples k */
+        unsigned carried;           /* of them: taken at the start, and counted in the interval before too */
+        unsigned unresolved;        /* more of them: somebody was counted of whom is not known on which core he sleeps */
+        const struct iowait_read *reads; /* of the interval, one a sub-sample, at most IOWAIT_READS */
+        size_t read_count;
         unsigned blocked_no_d;      /* of them: procs_blocked >= 1 and no D-state thread anywhere */
-        uint64_t blocked_sum, d_sum;/* sums of procs_blocked and of D-state threads over them */
+        /* Sums of procs_blocked and of D-state threads over them. Threads in a wait that is never iowait (a mutex, a FUSE server,
+         * vfork) are left out, here and in `seen`, where the wait channel could be read. */
+        uint64_t blocked_sum, d_sum;
         bool threads_seen;          /* thread states and wait channels could be read for all tasks */
 };
 

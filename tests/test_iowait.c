@@ -19,6 +19,7 @@ struct fixture {
         struct iowait_core cores[2];
         struct iowait_witness witnesses[4];
         struct iowait_seen seen[2];
+        struct iowait_read reads[IOWAIT_READS];
         struct iowait_input input;
         struct iowait_parts parts[2];
 };
@@ -50,6 +51,14 @@ static void samples(struct fixture *f, unsigned k, unsigned no_d, uint64_t block
         f->input.blocked_no_d = no_d;
         f->input.blocked_sum = blocked;
         f->input.d_sum = d;
+}
+
+/* n reads of procs_blocked, by one who ran on that core. */
+static void reads(struct fixture *f, int cpu, unsigned blocked, unsigned n)
+{
+        for (; n > 0 && f->input.read_count < IOWAIT_READS; n--)
+                f->reads[f->input.read_count++] = (struct iowait_read){blocked, cpu};
+        f->input.reads = f->reads;
 }
 
 static struct iowait_parts *split(struct fixture *f)
@@ -399,6 +408,179 @@ static void skew_loosens_the_ceiling(void **state)
         assert_int_equal(split(&f)->disk, 500 * MS);
 }
 
+static void stuck_tasks_on_other_cores_hinder_nobody(void **state)
+{
+        (void)state;
+        struct fixture f;
+        start(&f, 980, 0, 0); /* five in D on cpu0 that count nothing, and whose wait channel cannot be seen */
+        struct iowait_witness *w = parked(&f, 1, RING_NO_STORAGE);
+        samples(&f, 6, 0, 6, 30);
+        f.seen[0].d_state = 6;
+        assert_int_equal(split(&f)->uring, 980 * MS);
+        assert_true(w->marked && w->verdict == 4);
+
+        start(&f, 980, 0, 0); /* one look says too little */
+        w = parked(&f, 1, RING_NO_STORAGE);
+        samples(&f, 1, 0, 1, 5);
+        assert_int_equal(split(&f)->uring, 0);
+        assert_true(w->chance > 0 && w->chance < 0.1);
+        f.input.samples = 3; /* and two more in the next interval, whose first is the last of this */
+        f.input.carried = 1;
+        assert_int_equal(split(&f)->uring, 980 * MS);
+
+        start(&f, 980, 0, 0); /* somebody runnable on the core each time: he may be the one */
+        parked(&f, 1, RING_NO_STORAGE);
+        samples(&f, 6, 0, 6, 30);
+        f.seen[1].running = 6;
+        assert_int_equal(split(&f)->uring, 0);
+
+        start(&f, 980, 0, 0); /* met on this core half of the time */
+        parked(&f, 1, RING_NO_STORAGE);
+        samples(&f, 10, 0, 10, 30);
+        f.seen[1].d_state = 5;
+        assert_int_equal(split(&f)->uring, 0);
+
+        start(&f, 980, 0, 0); /* procs_blocked had no room for one that is not known yet */
+        parked(&f, 0, RING_NO_STORAGE)->marked = true;
+        parked(&f, 1, RING_NO_STORAGE);
+        f.cores[0] = (struct iowait_core){.cpu = 0, .iowait_ns = SECOND, .valid = true};
+        samples(&f, 6, 0, 6, 30);
+        reads(&f, 0, 1, 1);
+        reads(&f, 0, 2, 9);
+        assert_int_equal(split(&f)->uring, 0);
+}
+
+static void several_on_one_core(void **state)
+{
+        (void)state;
+        struct fixture f;
+        for (int n = 0; n < 2; n++) { /* on a busy machine too: it says nothing of cores */
+                start(&f, n ? 980 : 10, 0, 0);
+                for (int i = 0; i < 3; i++)
+                        parked(&f, 1, RING_NO_STORAGE);
+                samples(&f, 3, 3, 9, 0);
+                reads(&f, 0, 3, 10);
+                split(&f);
+                for (int i = 0; i < 3; i++)
+                        assert_true(f.witnesses[i].marked);
+        }
+        start(&f, 980, 0, 0); /* one of them is not counted */
+        for (int i = 0; i < 3; i++)
+                parked(&f, 1, RING_NO_STORAGE);
+        samples(&f, 3, 3, 9, 0);
+        reads(&f, 0, 2, 1);
+        reads(&f, 0, 3, 9);
+        split(&f);
+        assert_false(f.witnesses[0].marked);
+}
+
+static void reads_of_the_count_bound_the_disk(void **state)
+{
+        (void)state;
+        struct fixture f;
+        start(&f, 900, 0, 850);
+        parked(&f, 1, RING_NO_STORAGE)->marked = true;
+        reads(&f, 0, 1, 14);
+        reads(&f, IOWAIT_ALONE, 1, 10);
+        reads(&f, 1, 2, 20); /* made on that core: they say nothing */
+        reads(&f, -1, 2, 20);
+        assert_int_equal(split(&f)->disk, 0);
+        assert_int_equal(f.parts[1].disk_max, 125 * MS); /* 3 of 24 */
+        reads(&f, 0, 2, 6);
+        assert_int_equal(split(&f)->disk, 300 * MS); /* (6 + 3) / 30 */
+        reads(&f, 1, 0, 1); /* nobody counted: so neither was he */
+        assert_int_equal(split(&f)->disk, 851 * MS);
+
+        start(&f, 900, 0, 850); /* looks that found somebody unknown count against it */
+        parked(&f, 1, RING_NO_STORAGE)->marked = true;
+        samples(&f, 5, 5, 5, 0);
+        f.input.unresolved = 5;
+        assert_int_equal(split(&f)->disk, 800 * MS);
+}
+
+/* ---- a model: evidence as a machine with known truth would give it ---------------------------------------------------------------- */
+
+struct world {
+        bool marked;            /* the parked thread on cpu1 is what the kernel counts */
+        double here, there;     /* share of the time in which a real waiter sleeps on cpu1, on cpu0 */
+        bool slow;              /* real waits are long: all reads of one sub-sample see the same */
+        double woken;           /* share of looks during which the waiter on cpu1 is woken, and kept from running by the one who looks */
+        unsigned hidden;        /* D-state threads on cpu0 that count nothing, with unreadable wait channels */
+        unsigned looks;
+        double busy;
+};
+
+static double chance(void)
+{
+        return (double)(random() % 100000) / 100000;
+}
+
+static bool waits(const struct world *w, double share, bool first)
+{
+        return w->slow ? first : chance() < share;
+}
+
+static void look(struct fixture *f, const struct world *w, unsigned *lowest)
+{
+        bool here = chance() < w->here, there = chance() < w->there, woken = chance() < w->woken;
+        unsigned blocked[2], d = w->hidden;
+        for (int i = 0; i < 2; i++) {
+                blocked[i] = (w->marked ? 1u : 0u) + (waits(w, w->here, here) && !(i && woken) ? 1u : 0u) +
+                        (waits(w, w->there, there) ? 1u : 0u);
+                *lowest = blocked[i] < *lowest ? blocked[i] : *lowest;
+        }
+        reads(f, woken, blocked[0], 1);
+        bool met = waits(w, w->here, here), met_there = waits(w, w->there, there);
+        d += (met && !woken ? 1u : 0u) + (met_there ? 1u : 0u);
+        f->seen[1].d_state += met && !woken;
+        f->seen[1].running += woken || (!met && w->here > 0 && !w->marked && chance() < 0.5);
+        f->seen[0].d_state += met_there || w->hidden > 0;
+        unsigned least = blocked[0] < blocked[1] ? blocked[0] : blocked[1];
+        f->input.samples++;
+        f->input.blocked_sum += least;
+        f->input.d_sum += d;
+        f->input.blocked_no_d += d == 0 && least > 0;
+}
+
+/* One second of it. True when the parked thread was called idle. */
+static bool live(const struct world *w)
+{
+        struct fixture f;
+        unsigned lowest = 99;
+        int64_t iowait = (int64_t)((w->marked ? 1 - w->busy : w->here) * 1000);
+        start(&f, iowait / 10 * 10, 0, 0);
+        f.cores[0].iowait_ns = (int64_t)(w->there * 1000) * MS;
+        f.cores[0].idle_ns = SECOND - f.cores[0].iowait_ns;
+        struct iowait_witness *witness = parked(&f, 1, RING_NO_STORAGE);
+        for (unsigned i = 0; i < w->looks; i++)
+                look(&f, w, &lowest);
+        witness->refuted = w->looks && lowest == 0;
+        split(&f);
+        return f.parts[1].uring > 0;
+}
+
+/* Never a real wait called idle: beyond the chance that the rules allow for. And an idle reactor is found, whatever else is in D state. */
+static void a_model_of_real_waits(void **state)
+{
+        (void)state;
+        unsigned wrong = 0, missed = 0, reactors = 0;
+        srandom(11);
+        for (int n = 0; n < 20000; n++) {
+                struct world w = {.here = chance(), .there = random() % 2 ? chance() : 0, .slow = random() % 2, .busy = chance() / 5,
+                        .woken = random() % 2 ? chance() : 0, .hidden = (unsigned)(random() % 3) * 4, .looks = (unsigned)(random() % 14)};
+                if (w.here > 0.03)
+                        wrong += live(&w);
+                w.marked = true;
+                w.here = w.woken = 0;
+                w.looks = 6 + (unsigned)random() % 6;
+                missed += !live(&w);
+                reactors++;
+        }
+        print_message("real waits called idle: %u of 20000; reactors missed: %u of %u\n", wrong, missed, reactors);
+        assert_true(wrong <= 5);
+        assert_true(missed <= reactors / 50);
+}
+
 /* Whatever the evidence: the parts add up and nothing is negative. split() asserts it. */
 static void any_evidence_adds_up(void **state)
 {
@@ -422,7 +604,14 @@ static void any_evidence_adds_up(void **state)
                 unsigned k = (unsigned)(random() % 11);
                 samples(&f, k, k ? (unsigned)random() % k : 0, (uint64_t)(random() % 30), (uint64_t)(random() % 20));
                 f.seen[1].d_state = k ? (unsigned)random() % k : 0;
+                f.seen[1].running = (unsigned)random() % 4;
+                for (unsigned r = 0; r < 3; r++)
+                        reads(&f, (int)(random() % 4) - 1, r, (unsigned)random() % 5);
+                f.input.unresolved = (unsigned)random() % 5;
+                f.input.carried = (unsigned)random() % 2;
                 split(&f);
+                for (size_t i = 0; i < f.input.witness_count; i++) /* as the next interval would get it */
+                        assert_true(f.witnesses[i].chance >= 0 && f.witnesses[i].chance <= 1);
         }
 }
 
@@ -445,6 +634,10 @@ int main(void)
                 cmocka_unit_test(no_ceiling_no_claim),
                 cmocka_unit_test(what_the_kernel_takes_back),
                 cmocka_unit_test(skew_loosens_the_ceiling),
+                cmocka_unit_test(stuck_tasks_on_other_cores_hinder_nobody),
+                cmocka_unit_test(several_on_one_core),
+                cmocka_unit_test(reads_of_the_count_bound_the_disk),
+                cmocka_unit_test(a_model_of_real_waits),
                 cmocka_unit_test(any_evidence_adds_up),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);

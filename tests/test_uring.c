@@ -139,6 +139,7 @@ static void split(struct run *r)
                 .quiet = !e->sub_in_flight, .witnesses = e->witnesses, .witness_count = e->witness_count, .seen = e->seen,
                         .seen_count = e->seen_count,
                 .samples = e->samples, .blocked_no_d = e->blocked_no_d, .blocked_sum = e->blocked_sum, .d_sum = e->d_sum,
+                .carried = e->carried, .unresolved = e->unresolved, .reads = e->blocked_reads, .read_count = e->blocked_read_count,
                         .threads_seen = e->threads_seen};
         iowait_split(&in, r->parts);
         uring_judged(r->sample, e);
@@ -428,6 +429,102 @@ static void registered_ring_needs_all_rings(void **state)
         assert_int_equal(r->parts[1].uring, 990000000);
 }
 
+static void plain_waits_do_not_count(void **state)
+{
+        struct run *r = *state;
+        const char *trees[] = {"0000", "0001/sub/00", "0001/sub/01", "0001/sub/02", "0001"};
+        interval(r, reactor_task(70), reactor_task(70), 99, 0, 1);
+        for (unsigned i = 0; i < 5; i++) {
+                task(r, trees[i], (struct task){600, 600, 1, "make", 'D', 9, 1, 44, "kernel_clone", NULL}); /* vfork */
+                task(r, trees[i], (struct task){601, 601, 1, "dd", 'D', 9, 1, 44, "request_wait_answer.isra.0", NULL});
+                ring(r, trees[i], REACTOR, 4, 1, 0, 1);
+        }
+        open_machine(r);
+        tick(r, 0, 0);
+        tick(r, 1, 3);
+        assert_int_equal(r->evidence.d_sum, 0);
+        assert_int_equal(r->parts[1].uring, 990000000);
+        assert_int_equal(value(r, 600, 9, WAITER_STATE), 'D'); /* shown all the same */
+        uint64_t v;
+        assert_true(row_get(sample_row_at(r->sample, SCOPE_SYSTEM, 0), SYSTEM_DSTATE, &v) && v == 2);
+}
+
+/* As before, but one wait channel cannot be seen, and the other thread is in a wait that may be counted. */
+static void other_d_states_count_where_they_sleep(void **state)
+{
+        struct run *r = *state;
+        const char *trees[] = {"0000", "0001/sub/00", "0001/sub/01", "0001/sub/02", "0001"};
+        interval(r, reactor_task(70), reactor_task(70), 99, 0, 1);
+        for (unsigned i = 0; i < 5; i++) {
+                task(r, trees[i], (struct task){600, 600, 1, "make", 'D', 9, 0, 44, "0", NULL});
+                task(r, trees[i], (struct task){601, 601, 1, "dd", 'D', 9, 0, 44, "__mutex_lock.constprop.0", NULL});
+                ring(r, trees[i], REACTOR, 4, 1, 0, 1);
+        }
+        open_machine(r);
+        tick(r, 0, 0);
+        tick(r, 1, 3);
+        assert_int_equal(r->evidence.d_sum, 10);
+        assert_int_equal(r->parts[1].uring, 990000000); /* nobody in D state on cpu1 in five passes */
+}
+
+static void who_is_runnable_is_told(void **state)
+{
+        struct run *r = *state;
+        struct task busy = {600, 600, 1, "busy", 'R', 9, 1, 44, "0", NULL};
+        interval(r, busy, busy, 50, 0, 1);
+        open_machine(r);
+        tick(r, 0, 0);
+        tick(r, 1, 3);
+        unsigned running = 0;
+        for (size_t i = 0; i < r->evidence.seen_count; i++)
+                running += r->evidence.seen[i].cpu == 1 ? r->evidence.seen[i].running : 0;
+        assert_int_equal(running, 5);
+        assert_int_equal(value(r, 600, 9, WAITER_STATE), -1);
+}
+
+/* A timeout, or a read that blk-throttle keeps back: nothing tells them apart but the limit. */
+static void throttled_group(struct run *r, const char *group, const char *limits)
+{
+        const char *trees[] = {"0000", "0001/sub/00", "0001/sub/01", "0001/sub/02", "0001"};
+        interval(r, reactor_task(70), reactor_task(70), 99, 0, 1);
+        for (unsigned i = 0; i < 5; i++) {
+                ring(r, trees[i], REACTOR, 4, 1, 0, 0);
+                file(r, trees[i], "proc/500/cgroup", group);
+                file(r, trees[i], "sys/fs/cgroup/cgroup.controllers", "io\n");
+                if (limits)
+                        file(r, trees[i], "sys/fs/cgroup/a/io.max", limits);
+                file(r, trees[i], "sys/fs/cgroup/a/b/io.max", "");
+        }
+        open_machine(r);
+        tick(r, 0, 0);
+        tick(r, 1, 3);
+}
+
+static void no_limit_above(void **state)
+{
+        throttled_group(*state, "0::/a/b\n", "");
+        assert_int_equal(((struct run *)*state)->parts[1].uring, 990000000);
+}
+
+static void limit_above(void **state)
+{
+        throttled_group(*state, "0::/a/b\n", "254:0 rbps=max wbps=max riops=1 wiops=max\n");
+        assert_int_equal(((struct run *)*state)->parts[1].uring, 0);
+        assert_int_equal(((struct run *)*state)->parts[1].other, 990000000);
+}
+
+static void group_out_of_sight(void **state)
+{
+        throttled_group(*state, "0::/../x\n", "");
+        assert_int_equal(((struct run *)*state)->parts[1].uring, 0);
+}
+
+static void v1_mounted_elsewhere(void **state)
+{
+        throttled_group(*state, "5:cpu,blkio:/a/b\n0::/\n", "");
+        assert_int_equal(((struct run *)*state)->parts[1].uring, 0);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -444,6 +541,13 @@ int main(void)
                 cmocka_unit_test_setup_teardown(moving_ring_is_no_proof, setup, teardown),
                 cmocka_unit_test_setup_teardown(d_state_is_seen_on_its_core, setup, teardown),
                 cmocka_unit_test_setup_teardown(registered_ring_needs_all_rings, setup, teardown),
+                cmocka_unit_test_setup_teardown(plain_waits_do_not_count, setup, teardown),
+                cmocka_unit_test_setup_teardown(other_d_states_count_where_they_sleep, setup, teardown),
+                cmocka_unit_test_setup_teardown(who_is_runnable_is_told, setup, teardown),
+                cmocka_unit_test_setup_teardown(no_limit_above, setup, teardown),
+                cmocka_unit_test_setup_teardown(limit_above, setup, teardown),
+                cmocka_unit_test_setup_teardown(group_out_of_sight, setup, teardown),
+                cmocka_unit_test_setup_teardown(v1_mounted_elsewhere, setup, teardown),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

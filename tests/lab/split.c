@@ -1,7 +1,9 @@
 /*
  * The split of wa on this machine, from the collectors themselves, without watopd: for the lab tests.
  *
- *     lab_split [--ticks N] [--ms INTERVAL] [--tree DIR]
+ *     lab_split [--ticks N] [--ms INTERVAL] [--from TICK] [--tree DIR]
+ *
+ * What looking for waiters costs is counted from tick number --from (1) on.
  *
  * One line per tick and core: wa of wall time in %, its parts, the level of evidence; then the witnesses. Totals at the end.
  */
@@ -14,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-static const struct collector *const used[] = {&collector_cpu, &collector_uring, &collector_disk};
+static const struct collector *const used[] = {&collector_cpu, &collector_disk, &collector_uring};
 enum { USED = sizeof used / sizeof *used };
 
 static const char *option(int argc, char **argv, const char *name, const char *fallback)
@@ -32,6 +34,13 @@ static uint64_t now_ns(void)
         return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
+static uint64_t cpu_ns(void)
+{
+        struct timespec t;
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+        return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
 static void sleep_until(uint64_t ns)
 {
         struct timespec t = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
@@ -39,10 +48,15 @@ static void sleep_until(uint64_t ns)
                 ;
 }
 
-static void step(int (*const function)(void *, struct tick *), void *own, struct tick *tick)
+static uint64_t spent; /* CPU time of the collector that looks for waiters */
+
+static void step(int (*const function)(void *, struct tick *), void *own, struct tick *tick, bool counted)
 {
+        uint64_t start = cpu_ns();
         if (function && own)
                 function(own, tick);
+        if (counted)
+                spent += cpu_ns() - start;
 }
 
 static double value(struct row *row, int metric)
@@ -96,6 +110,7 @@ int main(int argc, char **argv)
         struct sample *sample;
         struct judge *judge;
         unsigned ticks = (unsigned)atoi(option(argc, argv, "--ticks", "3"));
+        unsigned learning = (unsigned)atoi(option(argc, argv, "--from", "1"));
         uint64_t interval = (uint64_t)atoi(option(argc, argv, "--ms", "1000")) * 1000000;
         if (procfs_open_root(option(argc, argv, "--tree", NULL), &procfs) < 0 || sample_new(&sample) < 0 || judge_new(&judge) < 0)
                 return 1;
@@ -103,34 +118,36 @@ int main(int argc, char **argv)
                 used[i]->open(procfs, &own[i]);
         struct tick tick = {.procfs = procfs, .sample = sample, .evidence = &evidence, .interval_ns = interval,
                 .scopes = SCOPE_BIT(SCOPE_CPU) | SCOPE_BIT(SCOPE_SYSTEM) | SCOPE_BIT(SCOPE_DISK) | SCOPE_BIT(SCOPE_WAITER)};
-        uint64_t due = now_ns(), busy = 0;
+        uint64_t due = now_ns();
         for (unsigned n = 0; n <= ticks; n++, due += interval) {
                 for (uint64_t sub = due - interval + 100000000; n > 0 && sub < due; sub += 100000000) {
                         sleep_until(sub);
-                        uint64_t start = now_ns();
-                        if (used[1]->wants_between(own[1], &tick))
-                                step(used[1]->between, own[1], &tick);
-                        busy += now_ns() - start;
+                        if (used[2]->wants_between(own[2], &tick))
+                                step(used[2]->between, own[2], &tick, true);
                 }
                 sleep_until(due);
-                uint64_t start = now_ns();
+                uint64_t first = spent;
                 struct procfs_clock clock;
                 procfs_clock(procfs, &clock);
                 sample_begin(sample, &(struct sample_stamp){clock.mono_ns, clock.boot_ns, clock.real_ns});
                 tick.number = n;
                 tick.deadline_ns = procfs_mono(procfs) + interval;
                 for (size_t i = 0; i < USED; i++)
-                        step(used[i]->before, own[i], &tick);
+                        step(used[i]->before, own[i], &tick, i == 2);
                 for (size_t i = 0; i < USED; i++)
-                        step(used[i]->collect, own[i], &tick);
+                        step(used[i]->collect, own[i], &tick, i == 2);
                 for (size_t i = 0; i < USED; i++)
-                        step(used[i]->after, own[i], &tick);
+                        step(used[i]->after, own[i], &tick, i == 2);
                 judge_tick(judge, sample, &evidence, true, true);
                 uring_judged(sample, &evidence);
-                busy += now_ns() - start;
                 report(&tick, before, n);
+                if (n == 0)
+                        printf("first look %.3f ms\n", (double)(spent - first) / 1e6);
+                if (n < learning)
+                        spent = 0;
         }
-        printf("cost %.3f ms a tick\n", (double)busy / 1e6 / (ticks + 1));
+        if (ticks > learning)
+                printf("cost %.3f ms of CPU a tick\n", (double)spent / 1e6 / (ticks + 1 - learning));
         for (size_t i = 0; i < USED; i++)
                 used[i]->close(own[i]);
         judge_free(judge);

@@ -268,26 +268,44 @@ static struct looks looks_at_count(const struct iowait_input *input, unsigned cp
         return looks;
 }
 
+/* Up to this share of looks that met somebody, what they say is shown; beyond it the ceiling is, for looks rather miss a waiter than invent one. */
+#define MET_FEW 0.25
+
+/* What the looks say of others who may be counted on the core beside its parked threads. */
+struct beside {
+        double most;         /* of the time, at most so much */
+        double shown;        /* best guess; 1 = not known, or often */
+        bool nobody, known;
+};
+
+static struct beside others_beside(const struct iowait_input *input, const struct group *group, const struct iowait_seen *seen)
+{
+        struct looks core = looks_at_core(input, group, seen), count = looks_at_count(input, group->cpu);
+        struct looks best = largest_share(count) < largest_share(core) ? count : core;
+        struct beside beside = {.most = largest_share(best), .shown = 1};
+        beside.known = best.all >= SAMPLES_LEAST;
+        beside.nobody = (core.all >= SAMPLES_LEAST && core.met == 0) || (count.all >= SAMPLES_LEAST && count.met == 0);
+        if (beside.known && (double)best.met <= MET_FEW * (double)best.all)
+                beside.shown = (double)best.met / (double)best.all;
+        return beside;
+}
+
 /* With a proved idle reactor on the core, its whole iowait is covered; a real waiter can only have been there beside it. Looks in the
- * interval say for how much of it. */
+ * interval say for how much of it: that is disk as far as devices had requests open, and other beyond (a file server, throttling). */
 static void split_parked(const struct iowait_input *input, int64_t iowait, const struct group *group, const struct iowait_seen *seen,
         struct iowait_parts *parts)
 {
-        int64_t ceiling = parts->disk_max;
-        bool nobody = false;
-        if (group->positive == group->parked && !group->weak) {
-                struct looks core = looks_at_core(input, group, seen), count = looks_at_count(input, group->cpu);
-                double share = largest_share(core), other = largest_share(count);
-                share = other < share ? other : share;
-                if (share < 1)
-                        ceiling = least(ceiling, (int64_t)(share * (double)input->wall_ns));
-                nobody = (core.all >= SAMPLES_LEAST && core.met == 0) || (count.all >= SAMPLES_LEAST && count.met == 0);
-        }
-        parts->disk = nobody ? 0 : ceiling;
-        parts->disk_max = ceiling;
-        parts->uring = iowait - parts->disk;
+        bool idle = group->positive == group->parked && !group->weak;
+        struct beside beside = idle ? others_beside(input, group, seen) : (struct beside){.most = 1, .shown = 1};
+        int64_t longest = (int64_t)(beside.most * (double)input->wall_ns), guess = (int64_t)(beside.shown * (double)input->wall_ns);
+
+        parts->disk_max = least(parts->disk_max, longest);
+        parts->disk = beside.nobody ? 0 : least(parts->disk_max, guess);
         parts->other = 0;
-        parts->uring_min = group->positive == group->parked ? iowait - ceiling : 0;
+        if (beside.known && !beside.nobody)
+                parts->other = most(0, least(iowait, beside.shown < 1 ? guess : longest) - parts->disk);
+        parts->uring = iowait - parts->disk - parts->other;
+        parts->uring_min = !idle ? 0 : most(0, iowait - (beside.nobody ? parts->disk_max : most(parts->disk_max, least(longest, iowait))));
         parts->uring_max = iowait;
         parts->level = IOWAIT_PARKED;
 }

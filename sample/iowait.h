@@ -3,8 +3,7 @@
  * The split of one tick's iowait: a pure function of counters and evidence. No file is read here.
  *
  * Rules R1-R6 with their proofs: HACKING.md "The split of wa". In short: R1 ceiling (a core that waits for a device has an accounted
- * request
- * open somewhere), R2 floor (the rest), R3 parked witness, R5 else unexplained.
+ * request open somewhere), R2 floor (the rest), R3 parked witness, R5 else unexplained.
  * The evidence of an interval is gathered around two reads of /proc/stat: witnesses read before the first and again after the second.
  */
 #include <stdbool.h>

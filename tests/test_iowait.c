@@ -233,6 +233,28 @@ static void readers_stay_disk(void **state)
         assert_int_equal(f.witnesses[0].verdict, 2);
 }
 
+/* A reader of a slow file server sleeps in D on the reactor's core: its time is other, though the reactor alone would explain all. */
+static void file_server_and_reactor_on_one_core(void **state)
+{
+        (void)state;
+        struct fixture f;
+        start(&f, 980, 0, 0);
+        parked(&f, 1, RING_NO_STORAGE)->marked = true;
+        samples(&f, 10, 0, 19, 9);
+        f.seen[1].d_state = 9;
+        struct iowait_parts *p = split(&f);
+        assert_true(p->other >= 900 * MS && p->disk == 0);
+        assert_true(p->uring <= 80 * MS && p->uring_min == 0);
+
+        start(&f, 980, 0, 0); /* rarely there: about so much */
+        parked(&f, 1, RING_NO_STORAGE)->marked = true;
+        samples(&f, 20, 0, 22, 2);
+        f.seen[1].d_state = 2;
+        p = split(&f);
+        assert_int_equal(p->other, 100 * MS);
+        assert_true(p->uring_min <= 880 * MS && p->uring_min > 0);
+}
+
 static void reader_and_reactor_on_one_core(void **state)
 {
         (void)state;
@@ -487,7 +509,11 @@ static void reads_of_the_count_bound_the_disk(void **state)
         assert_int_equal(split(&f)->disk, 0);
         assert_int_equal(f.parts[1].disk_max, 125 * MS); /* 3 of 24 */
         reads(&f, 0, 2, 6);
-        assert_int_equal(split(&f)->disk, 300 * MS); /* (6 + 3) / 30 */
+        assert_int_equal(split(&f)->disk, 200 * MS); /* 6 / 30 */
+        assert_int_equal(f.parts[1].disk_max, 300 * MS); /* (6 + 3) / 30 */
+        reads(&f, 0, 2, 6);
+        split(&f);
+        assert_int_equal(f.parts[1].disk, f.parts[1].disk_max); /* 12 / 36: met often, so the ceiling */
         reads(&f, 1, 0, 1); /* nobody counted: so neither was he */
         assert_int_equal(split(&f)->disk, 851 * MS);
 
@@ -625,7 +651,7 @@ int main(void)
                 cmocka_unit_test(without_confirmation_nobody_is_blamed),
                 cmocka_unit_test(a_mark_is_kept_for_the_sleep),
                 cmocka_unit_test(readers_stay_disk),
-                cmocka_unit_test(reader_and_reactor_on_one_core),
+                cmocka_unit_test(file_server_and_reactor_on_one_core), cmocka_unit_test(reader_and_reactor_on_one_core),
                 cmocka_unit_test(reader_on_another_core),
                 cmocka_unit_test(foreign_waiter_beside_a_reader),
                 cmocka_unit_test(pending_storage_is_never_uring),

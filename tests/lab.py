@@ -217,6 +217,28 @@ def reader_and_reactor():
     return wrong, span.text() + "; " + " | ".join(parts_text(row) for row in rows)
 
 
+def file_server_and_reactor():
+    """On one core: the kernel counts the reader of a slow file server all the time, so the core's wa is his, though the reactor sleeps too."""
+    wrong, core = [], cores()[-1]
+    with fuse("--delay", 30) as (_, path), lab("reactor", "--cores", core):
+        reader = subprocess.Popen(["dd", "if=" + path, "of=/dev/null", "bs=4k"], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                  preexec_fn=lambda: os.sched_setaffinity(0, {int(core)}))
+        try:
+            span = Span()
+            found = reports(watop("cpu", "--format", "json", 1, 4))[0]
+            span.close()
+        finally:
+            reader.kill()
+            reader.wait()
+    if span.core[core]["wa"] < 50:
+        raise Disturbed("it hardly waited: " + span.text())
+    rows = [rows_of(report)[core] for report in found]
+    for index, row in enumerate(rows):
+        if row["wa_uring_min"] > 0.1 * row["wa"] + 1 or row["wa_uring"] > 0.3 * row["wa"] + 1:
+            wrong.append(f"report {index + 1} {parts_text(row)}: all of it is the file server's reader's, but uring is said to be at least {row['wa_uring_min']:.1f}")
+    return wrong, span.text() + "; " + " | ".join(parts_text(row) for row in rows)
+
+
 def append_fsync():
     wrong, core = [], cores()[-1]
     with lab("uring_append", "--file", os.path.join(ext4(), "log"), "--core", core):
@@ -418,6 +440,7 @@ CASES = (
     ("a reactor that asks not to be counted: no wa, nobody blamed", lambda: no_wa("reactor", "--cores", core_list(), "--mode", "nowait")),
     ("an O_DIRECT reader beside a reactor: each core its own word", reader_beside),
     ("an O_DIRECT reader and a reactor on one core: the bounds hold", reader_and_reactor),
+    ("a reader of a slow file server and a reactor on one core: not the reactor's", file_server_and_reactor),
     ("io_uring append + fsync on ext4 is never wa_uring", append_fsync),
     ("io_uring reads of a slow FUSE file are never wa_uring", fuse_reads),
     ("the same with a poll armed on the same ring", lambda: fuse_reads("--poll", 1)),

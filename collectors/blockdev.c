@@ -113,24 +113,28 @@ static void disk_sequence(struct procfs *p, struct blockdev *d, const char *disk
                 d->sequence = 0;
 }
 
-/* A partition's folder lies inside its disk's: the disk is the device with the longest name that the partition's starts with and that has
- * it. */
-static bool find_parent(struct procfs *p, struct blockdev *d, const char *name, struct blockdev *const *others, size_t count)
+/* A partition's folder lies inside its disk's. Its name is the disk's and its number, with a p between them when the disk's ends in a digit
+ * (block/partitions/core.c, add_partition): sda1, nvme0n1p1. */
+static bool in_disk(struct procfs *p, struct blockdev *d, const char *name, size_t length)
 {
-        for (size_t length = strlen(name) - 1; length > 0; length--) {
-                for (size_t i = 0; i < count; i++) {
-                        char disk[BLOCKDEV_NAME];
-                        sys_name(others[i]->name, disk);
-                        if (others[i] == d || strlen(disk) != length || strncmp(disk, name, length) != 0)
-                                continue;
-                        snprintf(d->folder, sizeof d->folder, "sys/block/%s/%s", disk, name);
-                        if (!try_folder(p, d))
-                                continue;
-                        disk_sequence(p, d, disk);
-                        return true;
-                }
-        }
-        return false;
+        char disk[BLOCKDEV_NAME];
+        snprintf(disk, sizeof disk, "%.*s", (int)length, name);
+        snprintf(d->folder, sizeof d->folder, "sys/block/%s/%s", disk, name);
+        if (length == 0 || !try_folder(p, d))
+                return false;
+        disk_sequence(p, d, disk);
+        return true;
+}
+
+static bool find_parent(struct procfs *p, struct blockdev *d, const char *name)
+{
+        size_t length = strlen(name), number = length;
+        while (number > 0 && isdigit((unsigned char)name[number - 1]))
+                number--;
+        if (number == length)
+                return false;
+        bool parted = number >= 2 && name[number - 1] == 'p' && isdigit((unsigned char)name[number - 2]);
+        return (parted && in_disk(p, d, name, number - 1)) || in_disk(p, d, name, number);
 }
 
 /* Devices on devices. bcache, drbd and an unbound loop device show no slaves. */
@@ -169,7 +173,7 @@ bool blockdev_replaced(struct procfs *p, const struct blockdev *d)
         return d->folder[0] && d->kind != 'p' && read_number(p, d, "diskseq", &sequence) && sequence != d->sequence;
 }
 
-void blockdev_read(struct procfs *p, struct blockdev *d, struct blockdev *const *others, size_t count)
+void blockdev_read(struct procfs *p, struct blockdev *d)
 {
         char name[BLOCKDEV_NAME];
         uint64_t hidden;
@@ -188,7 +192,7 @@ void blockdev_read(struct procfs *p, struct blockdev *d, struct blockdev *const 
                 blockdev_read_iostats(p, d);
                 if (!read_number(p, d, "diskseq", &d->sequence))
                         d->sequence = 0;
-        } else if (find_parent(p, d, name, others, count)) {
+        } else if (find_parent(p, d, name)) {
                 d->kind = 'p';
         } else {
                 d->folder[0] = '\0';
@@ -263,6 +267,8 @@ void blockdev_row(struct procfs *p, const struct blockdev *d, struct row *row)
                 return;
         for (size_t i = 0; i < sizeof queue / sizeof queue[0]; i++)
                 number_slot(p, d, row, queue[i], file[i]);
+        if (!d->request_based) /* counted whatever its switch says */
+                row_absent(row, DISK_IOSTATS);
         scheduler_slot(p, d, row);
         text_slot(row, DISK_SLAVES, text, read_names(p, d, "slaves", text, sizeof text));
         text_slot(row, DISK_HOLDERS, text, read_names(p, d, "holders", text, sizeof text));
@@ -272,14 +278,14 @@ void blockdev_row(struct procfs *p, const struct blockdev *d, struct row *row)
 
 /* ---- names below /dev/disk/by-id ----------------------------------------------------------------------------------- */
 
-enum { IDS_MAX = 8192, ID_TEXT = 128 };
+enum { IDS_MAX = 1 << 17, ID_TEXT = 128 };
 
 struct id_name {
         char device[BLOCKDEV_NAME], name[ID_TEXT];
 };
 
 struct blockdev_ids {
-        struct id_name *list;
+        struct id_name *list; /* by device, the best name of each first */
         size_t count, capacity;
         struct procfs *procfs;
 };
@@ -308,10 +314,11 @@ static int worth(const char *name)
         return 2;
 }
 
-static bool better(const char *name, const char *than)
+static int by_device(const void *left, const void *right)
 {
-        int a = worth(name), b = worth(than);
-        return a != b ? a > b : strcmp(name, than) < 0;
+        const struct id_name *a = left, *b = right;
+        int order = strcmp(a->device, b->device), more = worth(b->name) - worth(a->name);
+        return order ? order : more ? more : strcmp(a->name, b->name);
 }
 
 static int add_id(void *arg, const char *name, unsigned char type)
@@ -324,13 +331,6 @@ static int add_id(void *arg, const char *name, unsigned char type)
         const char *slash = strrchr(target, '/'), *device = slash ? slash + 1 : target;
         if (!*device || strlen(device) >= BLOCKDEV_NAME)
                 return 0;
-        for (size_t i = 0; i < ids->count; i++) {
-                if (strcmp(ids->list[i].device, device) != 0)
-                        continue;
-                if (better(name, ids->list[i].name))
-                        memcpy(ids->list[i].name, name, strlen(name) + 1);
-                return 0;
-        }
         if (ids->count == IDS_MAX)
                 return 1;
         if (ids->count == ids->capacity) {
@@ -351,12 +351,19 @@ void blockdev_ids_read(struct procfs *p, struct blockdev_ids *ids)
         ids->count = 0;
         ids->procfs = p;
         procfs_list(p, "dev/disk/by-id", add_id, ids);
+        if (ids->count > 1)
+                qsort(ids->list, ids->count, sizeof *ids->list, by_device);
 }
 
 const char *blockdev_ids_find(const struct blockdev_ids *ids, const char *device)
 {
-        for (size_t i = 0; i < ids->count; i++)
-                if (strcmp(ids->list[i].device, device) == 0)
-                        return ids->list[i].name;
-        return NULL;
+        size_t low = 0, high = ids->count;
+        while (low < high) {
+                size_t middle = low + (high - low) / 2;
+                if (strcmp(ids->list[middle].device, device) < 0)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return low < ids->count && strcmp(ids->list[low].device, device) == 0 ? ids->list[low].name : NULL;
 }

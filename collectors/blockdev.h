@@ -32,8 +32,8 @@ struct blockdev {
         struct procfs_file inflight;
 };
 
-/* Read kind, size, sequence and iostats. others: all devices; one of them is the disk if this is a partition. */
-void blockdev_read(struct procfs *, struct blockdev *, struct blockdev *const *others, size_t count);
+/* Read kind, size, sequence and iostats. */
+void blockdev_read(struct procfs *, struct blockdev *);
 /* Read only what decides whether the device's requests are accounted: queue/iostats. Unreadable: as before. */
 void blockdev_read_iostats(struct procfs *, struct blockdev *);
 /* True when the device shows another diskseq than when it was read: it is another device under the same name. */

@@ -29,6 +29,12 @@ struct capture {
         int error;
         unsigned number;      /* tree being written, as NUMBER.part until it is whole */
         bool begun, ticked;   /* it has a folder; its own tick was read, not only sub-samples before it */
+        bool in_tick;         /* `tree` is the tick's own, not a sub-sample's */
+        int parent;           /* folder of the file stored last, -1 = none: most files lie beside the one before */
+        char parent_path[256];
+        uint64_t clock_ns;    /* of the tree's `clock` */
+        char *times;          /* what its file `times` will hold */
+        size_t times_length, times_capacity;
         struct anonymizer *names;
 };
 
@@ -98,12 +104,36 @@ static int write_all(int fd, const char *bytes, size_t length)
         return 0;
 }
 
-/* A new file, or a placeholder of ours that is still empty; what is already there stands. */
-static int store(int tree, const char *path, const char *bytes, size_t length)
+static void forget_parent(struct capture *c)
+{
+        if (c->parent >= 0)
+                close(c->parent);
+        c->parent = -1;
+}
+
+/* enter_parent in the present tree; the descriptor stays ours. */
+static int parent_of(struct capture *c, const char *path, char leaf[NAME_MAX + 1])
+{
+        const char *slash = strrchr(path, '/');
+        size_t length = slash ? (size_t)(slash - path) : 0;
+        bool plain = slash && slash[1] && length < sizeof c->parent_path && strlen(slash + 1) <= NAME_MAX && slash[1] != '.';
+        if (plain && c->parent >= 0 && strncmp(c->parent_path, path, length) == 0 && c->parent_path[length] == '\0') {
+                memcpy(leaf, slash + 1, strlen(slash + 1) + 1);
+                return c->parent;
+        }
+        forget_parent(c);
+        c->parent = enter_parent(c->tree, path, leaf);
+        memcpy(c->parent_path, path, plain ? length : 0);
+        c->parent_path[plain ? length : 0] = '\0'; /* no path has an empty folder */
+        return c->parent;
+}
+
+/* A new file, or a placeholder of ours that is still empty: 0. What is already there stands: 1. */
+static int store(struct capture *c, const char *path, const char *bytes, size_t length)
 {
         char leaf[NAME_MAX + 1];
         struct stat st;
-        int at = enter_parent(tree, path, leaf);
+        int at = parent_of(c, path, leaf);
         if (at < 0)
                 return at;
         int fd = openat(at, leaf, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -113,13 +143,50 @@ static int store(int tree, const char *path, const char *bytes, size_t length)
                 if (fstatat(at, leaf, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) && st.st_size == 0 && length > 0)
                         fd = openat(at, leaf, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
         }
-        int r = fd < 0 ? -errno : write_all(fd, bytes, length);
+        int r = fd >= 0 ? write_all(fd, bytes, length) : errno ? -errno : 1;
         if (fd >= 0)
                 close(fd);
         if (fd >= 0 && r < 0)
                 unlinkat(at, leaf, 0); /* no half a file */
-        close(at);
         return r;
+}
+
+/* ---- times ------------------------------------------------------------------------------------------------------------- */
+
+/* Counters that grow with time, and who waits: the rest may be as old as its tree. */
+static bool time_matters(const char *path)
+{
+        const char *leaf = strrchr(path, '/');
+        return leaf && (strcmp(leaf, "/stat") == 0 || strcmp(leaf, "/diskstats") == 0);
+}
+
+static int note_time(struct capture *c, const struct procfs *p, const char *path)
+{
+        size_t length = strlen(path);
+        uint64_t now = procfs_mono(p);
+        if (c->times_capacity - c->times_length < length + 32) {
+                size_t wanted = c->times_capacity * 2 + length + 4096;
+                char *grown = realloc(c->times, wanted);
+                if (!grown)
+                        return -ENOMEM;
+                c->times = grown;
+                c->times_capacity = wanted;
+        }
+        c->times_length += (size_t)snprintf(c->times + c->times_length, c->times_capacity - c->times_length, "%llu %s\n",
+                (unsigned long long)(now > c->clock_ns ? now - c->clock_ns : 0), path);
+        return 0;
+}
+
+/* Nothing more is written into this tree. */
+static void leave_tree(struct capture *c)
+{
+        if (c->tree >= 0 && c->times_length > 0)
+                failed(c, store(c, "times", c->times, c->times_length));
+        c->times_length = 0;
+        forget_parent(c);
+        if (c->tree >= 0)
+                close(c->tree);
+        c->tree = -1;
 }
 
 /* ---- trees --------------------------------------------------------------------------------------------------------- */
@@ -131,21 +198,23 @@ static long utc_offset(uint64_t real_ns)
         return localtime_r(&now, &tm) ? tm.tm_gmtoff : 0;
 }
 
-static int write_system(const struct capture *c, const struct procfs *p)
+static int write_system(struct capture *c, const struct procfs *p)
 {
         char text[512];
         struct utsname uts;
         struct procfs_clock now;
         procfs_clock(p, &now);
+        c->clock_ns = now.mono_ns;
+        unlinkat(c->tree, "clock", 0); /* of what was read before the first tick */
         int n = snprintf(text, sizeof text, "%llu %llu %llu\n", (unsigned long long)now.mono_ns, (unsigned long long)now.boot_ns,
                          (unsigned long long)now.real_ns);
-        int r = store(c->tree, "clock", text, (size_t)n);
+        int r = store(c, "clock", text, (size_t)n);
         if (r < 0)
                 return r;
         n = snprintf(text, sizeof text, "hz=%u\npage_size=%u\nncpu=%ld\nkernel=%s\nlxcfs=%d\nutc_offset=%ld\n", procfs_hz(p),
                 procfs_page_size(p),
                      sysconf(_SC_NPROCESSORS_ONLN), uname(&uts) == 0 ? uts.release : "", procfs_lxcfs(p), utc_offset(now.real_ns));
-        return store(c->tree, "system", text, (size_t)n);
+        return store(c, "system", text, (size_t)n);
 }
 
 /* The tree to write into; without capture_tree it is the folder itself. */
@@ -181,6 +250,7 @@ static void end_tree(struct capture *c)
         char part[32], name[32];
         if (!c->begun)
                 return;
+        leave_tree(c);
         snprintf(part, sizeof part, "%04u.part", c->number);
         snprintf(name, sizeof name, "%04u", c->number);
         if (c->ticked)
@@ -198,20 +268,25 @@ int capture_tree(struct capture *c, const struct procfs *p, unsigned number, int
         else
                 snprintf(path, sizeof path, "%04u.part", number);
         pthread_mutex_lock(&c->lock);
+        /* Opening the collectors wrote into it: its tick begins now. */
+        bool again = number == c->number && sub < 0 && c->begun && c->in_tick && c->tree >= 0;
         if (number != c->number)
                 end_tree(c);
+        if (again)
+                c->times_length = 0;
+        else
+                leave_tree(c);
         c->number = number;
         c->begun = true;
         c->ticked = c->ticked || sub < 0;
-        int r = enter_parent(c->dir, path, leaf);
-        if (r >= 0) {
+        c->in_tick = sub < 0;
+        int r = c->tree >= 0 ? c->tree : enter_parent(c->dir, path, leaf);
+        if (r >= 0 && c->tree < 0) {
                 int at = r;
                 r = enter_folder(at, leaf);
                 close(at);
         }
         if (r >= 0) {
-                if (c->tree >= 0)
-                        close(c->tree);
                 c->tree = r;
                 r = write_system(c, p);
         }
@@ -248,7 +323,7 @@ int capture_open(const char *dir, struct capture **result)
         if (!c)
                 return -ENOMEM;
         pthread_mutex_init(&c->lock, NULL);
-        c->tree = -1;
+        c->tree = c->parent = -1;
         bool made = mkdir(dir, 0700) == 0;
         int r = made || errno == EEXIST ? 0 : -errno;
         c->dir = r < 0 ? -1 : open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -269,10 +344,10 @@ void capture_close(struct capture *c)
         anonymize_free(c->names);
         if (c->dir >= 0)
                 end_tree(c);
-        if (c->tree >= 0)
-                close(c->tree);
+        leave_tree(c);
         if (c->dir >= 0)
                 close(c->dir);
+        free(c->times);
         pthread_mutex_destroy(&c->lock);
         free(c);
 }
@@ -310,19 +385,22 @@ void capture_file(struct capture *c, const struct procfs *p, const char *path, c
         if (stored && c->names)
                 r = anonymize_file(c->names, path, bytes, length, &bytes, &length);
         if (stored && r == 0)
-                r = store(c->tree, stored, bytes, length);
+                r = store(c, stored, bytes, length);
+        if (stored && r == 0 && time_matters(stored))
+                r = note_time(c, p, stored);
         failed(c, r);
         pthread_mutex_unlock(&c->lock);
 }
 
-/* Worth a line: not when an earlier read of this tree succeeded (it stands), nor for a file that is missing anyway. */
+/* Worth a line: not when an earlier read of this tree succeeded (it stands), nor for a file that is missing anyway; but a task that was
+ * listed and had gone is not one that nobody looked at. */
 static bool error_matters(struct capture *c, const char *path, int error)
 {
         struct stat st;
         if (strchr(path, '\n'))
                 return false;
         if (fstatat(c->tree, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
-                return error != ENOENT;
+                return error != ENOENT || time_matters(path);
         return !S_ISLNK(st.st_mode) && (S_ISDIR(st.st_mode) || st.st_size == 0);
 }
 
@@ -389,6 +467,8 @@ void capture_folder(struct capture *c, const struct procfs *p, const char *path)
         const char *stored = tree_ready(c, p) ? stored_path(c, path, buffer, sizeof buffer) : NULL;
         if (stored && stored[0] && strcmp(stored, ".") != 0)
                 failed(c, store_folder(c->tree, stored));
+        if (stored && strcmp(stored, "proc") == 0) /* `times` also tells that it was listed: see procfs_unlisted */
+                failed(c, note_time(c, p, stored));
         pthread_mutex_unlock(&c->lock);
 }
 
@@ -405,6 +485,6 @@ void capture_entry(struct capture *c, const struct procfs *p, const char *folder
         pthread_mutex_lock(&c->lock);
         const char *stored = tree_ready(c, p) ? stored_path(c, path, buffer, sizeof buffer) : NULL;
         if (stored)
-                failed(c, store(c->tree, stored, "", 0));
+                failed(c, store(c, stored, "", 0));
         pthread_mutex_unlock(&c->lock);
 }

@@ -359,7 +359,7 @@ static int cgroup_collect(void *own, struct tick *t)
         if (!(t->leases & LEASE_CGROUPS) && !(t->scopes & SCOPE_BIT(SCOPE_CGROUP)))
                 return 0;
         /* rows live on between walks; a captured machine is walked at every tree that has groups */
-        bool live = procfs_live(t->procfs), early = live && c->has_last && now - c->last_ns < SECOND * 9 / 10;
+        bool live = procfs_live(t->procfs), early = live && !t->capture && c->has_last && now - c->last_ns < SECOND * 9 / 10;
         if (early && sample_rows(t->sample, SCOPE_CGROUP) > 0)
                 return 0;
         if (!live && procfs_list(t->procfs, main_root(c), any_entry, NULL) <= 0)

@@ -48,10 +48,11 @@ struct tick {
         uint32_t scopes;              /* SCOPE_BIT mask that is on in this tick */
         uint64_t leases;              /* LEASE_x of sample/control.h */
         uint64_t interval_ns;         /* asked */
-        uint64_t deadline_ns;         /* CLOCK_MONOTONIC: detail is left out rather than pass it */
+        uint64_t deadline_ns;         /* CLOCK_MONOTONIC: detail is left out rather than pass it; far off while capturing */
         uint64_t number;              /* 0, 1, 2, ... */
         enum cmdline_policy cmdline;
         bool extra;                   /* out of step (a mark): keep it cheap */
+        bool capture;                 /* what is read is stored: read all that a replay may ask for in this tree, changed or not */
         int detail;                   /* metric self.detail: the collector that leaves something out raises it */
         unsigned stuck_reads, fds;    /* collectors add to these */
         const char *settings;         /* watopd's own, as one line for the facts; NULL for a captured machine */

@@ -42,6 +42,7 @@ struct disk {
         struct blockdev_ids *ids;
         uint64_t reads;              /* successful reads of diskstats */
         uint64_t event;              /* /sys/kernel/uevent_seqnum */
+        uint64_t ids_ns;             /* when by-id names were read last */
         bool last_read_failed;
 };
 
@@ -246,7 +247,7 @@ static bool announced(struct disk *d, struct procfs *p)
 static void refresh(struct disk *d, struct tick *t, uint64_t now)
 {
         struct procfs *p = t->procfs;
-        bool look = announced(d, p) && d->count <= REPLACED_MAX, any = false, replaced = false;
+        bool event = announced(d, p) || t->capture, look = event && d->count <= REPLACED_MAX, any = false, replaced = false;
         unsigned turn = t->extra || !procfs_live(p) ? 0 : ROTATION;
         for (size_t i = 0; i < d->count; i++) {
                 struct blockdev *b = d->list[i];
@@ -266,12 +267,15 @@ static void refresh(struct disk *d, struct tick *t, uint64_t now)
                 if (!d->list[i]->fresh && !replaced) /* partitions carry their disk's sequence number */
                         continue;
                 d->list[i]->fresh = true;
-                blockdev_read(p, d->list[i], d->list, d->count);
+                blockdev_read(p, d->list[i]);
                 d->list[i]->read_ns = now;
                 any = true;
         }
-        if (any)
+        /* With many disks the rotation has some in every tick: not the whole folder each time. */
+        if (any && (event || d->ids_ns == 0 || now >= d->ids_ns + ROTATION_NS)) {
                 blockdev_ids_read(p, d->ids);
+                d->ids_ns = now;
+        }
 }
 
 /* ---- evidence for the split of wa ---------------------------------------------------------------------------------- */
@@ -299,7 +303,7 @@ static void add_open_time(struct evidence *e, const struct blockdev *b)
                 uint64_t before = b->seen_before ? b->before[ms[i]] : 0, delta = grown(before, b->field[ms[i]]);
                 if (delta == 0)
                         continue;
-                if (delta > UINT32_MAX) /* no kernel prints that */
+                if (delta > UINT32_MAX || e->device_ns > INT64_MAX - (int64_t)(delta * MS)) /* no kernel prints that */
                         e->bound_void = true;
                 else
                         e->device_ns += (int64_t)(delta * MS);
@@ -332,19 +336,21 @@ static bool read_inflight(struct disk *d, struct tick *t, struct blockdev *b, ui
         return scan_u64(&s, &value[0]) && scan_u64(&s, &value[1]);
 }
 
-static bool wants_inflight(const struct disk *d, const struct blockdev *b, bool waiting)
+static bool wants_inflight(const struct disk *d, const struct tick *t, const struct blockdev *b, bool waiting)
 {
         if (!b->folder[0] || b->size == 0)
                 return false;
-        if (moved(b) || b->field[INFLIGHT] > 0)
+        if (t->capture || moved(b) || b->field[INFLIGHT] > 0)
                 return true;
         return b->kind != 'p' && (waiting || d->count <= INFLIGHT_ALWAYS);
 }
 
 static void counter_slots(const struct blockdev *b, struct row *row)
 {
+        bool counted = !unaccounted(b); /* the kernel prints zeros for what it does not count */
+
         for (unsigned i = 0; i < BLOCKDEV_FIELDS; i++) {
-                if ((b->have & 1u << i) && b->field[i] <= (uint64_t)INT64_MAX / slots[i].unit)
+                if (counted && (b->have & 1u << i) && b->field[i] <= (uint64_t)INT64_MAX / slots[i].unit)
                         row_set(row, slots[i].metric, b->field[i] * slots[i].unit);
                 else
                         row_absent(row, slots[i].metric);
@@ -370,7 +376,7 @@ static void device_row(struct disk *d, struct tick *t, struct blockdev *b, const
                 row_absent(row, DISK_DRIVER_READS);
                 row_absent(row, DISK_DRIVER_WRITES);
         }
-        if (b->have & 1u << INFLIGHT)
+        if ((b->have & 1u << INFLIGHT) && !unaccounted(b))
                 row_set(row, DISK_STUCK, b->in_flight && now > b->moved_ns ? now - b->moved_ns : 0);
         else
                 row_absent(row, DISK_STUCK);
@@ -383,9 +389,9 @@ static void device_row(struct disk *d, struct tick *t, struct blockdev *b, const
 static void one_device(struct disk *d, struct tick *t, struct blockdev *b, bool waiting, uint64_t now)
 {
         uint64_t driver[2];
-        if (waiting && b->request_based)
+        if ((waiting || t->capture) && b->request_based)
                 blockdev_read_iostats(t->procfs, b);
-        bool known = wants_inflight(d, b, waiting) && read_inflight(d, t, b, driver), was = b->in_flight;
+        bool known = wants_inflight(d, t, b, waiting) && read_inflight(d, t, b, driver), was = b->in_flight;
         b->in_flight = b->field[INFLIGHT] > 0 || (known && (driver[0] > 0 || driver[1] > 0));
         if (!was || b->seen_before == 0 || completed(b))
                 b->moved_ns = now;

@@ -222,6 +222,8 @@ static void take(struct process *process, const struct asked *asked, const struc
         if (request->result == -ETIMEDOUT || request->result == -EBUSY || request->result == -ETIME)
                 return; /* still wanted */
         *want = false;
+        if (request->result == -ENOENT && procfs_unread(process->procfs, request->path))
+                return; /* what it said before stands */
         size_t n = request->result > 0 ? (size_t)request->result : 0;
         if (asked->want == WANT_IO) {
                 task->has_io = n > 0 && task_parse_io(request->bytes, n, &task->io);
@@ -304,7 +306,9 @@ static void put_row(struct process *process, const struct tick *tick, struct tas
                 row_text(row, PROCESS_COMM, task->stat.comm, task->stat.comm_length);
                 put_user(process, row, task);
         }
-        task->was_incomplete = incomplete;
+        task->was_incomplete = incomplete || task->unread;
+        if (task->unread)
+                row_set(row, PROCESS_PARTIAL, 1);
         if (task->stat.state == 'D' || task->changed)
                 put_wchan(process, row, task);
         if (task->read && (task->want_io || task->want_cgroup || task->want_cmdline))
@@ -389,8 +393,8 @@ static void process_check(struct procfs *procfs, char *line, size_t size)
         if (r < 0)
                 snprintf(line, size, "/proc cannot be listed: %s", strerror(-r));
         else if (look.denied > 0)
-                snprintf(line, size, "%u processes; I/O bytes of %u of them belong to other users and need CAP_SYS_PTRACE", look.seen,
-                        look.denied);
+                snprintf(line, size, "%u processes; I/O bytes of %u of them are refused (other users' take CAP_SYS_PTRACE; with it, another "
+                        "user namespace or a security module may still refuse)", look.seen, look.denied);
         else
                 snprintf(line, size, "%u processes, all columns", look.seen);
 }

@@ -9,10 +9,12 @@
  */
 #include "collectors/procfs.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +46,9 @@ struct procfs {
         unsigned hz, page_size;
         bool lxcfs;
         struct capture *capture;
+        /* Captured machine: how long after the tree's clock the file read last was stored, and the latest of those read so far. Atomic,
+         * for helpers read too. */
+        _Atomic uint64_t stamp_ns, latest_ns;
 };
 
 /* ---- roots --------------------------------------------------------------------------------------------------------- */
@@ -73,7 +78,9 @@ int procfs_open_root(const char *root, struct procfs **result)
         if (r == 0 && p->live)
                 live_constants(p);
         else if (r == 0)
-                r = procfs_enter(p, 0, -1);
+                r = procfs_next(p, 0);
+        if (r >= 0 && !p->live)
+                r = procfs_enter(p, (unsigned)r, -1);
         if (r < 0) {
                 procfs_close_root(p);
                 return r;
@@ -108,8 +115,44 @@ int procfs_enter(struct procfs *p, unsigned number, int sub)
         p->hz = p->tree.hz;
         p->page_size = p->tree.page_size;
         p->lxcfs = p->tree.lxcfs;
+        p->stamp_ns = p->latest_ns = 0;
         p->epoch++;
         return 0;
+}
+
+/* -1: the name is no tree's. */
+static int tree_number(const char *name)
+{
+        char *end, again[16];
+        long number = strtol(name, &end, 10);
+
+        if (number < 0 || number > INT_MAX || *end != '\0')
+                return -1;
+        snprintf(again, sizeof again, "%04ld", number);
+        return strcmp(name, again) == 0 ? (int)number : -1;
+}
+
+int procfs_next(const struct procfs *p, unsigned from)
+{
+        int next = -ENOENT;
+        bool numbered = false;
+        int fd = p->live ? -1 : openat(p->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+
+        if (!folder) {
+                int r = p->live ? -ENOENT : -errno;
+                if (fd >= 0)
+                        close(fd);
+                return r;
+        }
+        for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+                int number = tree_number(entry->d_name);
+                numbered = numbered || number >= 0;
+                if (number >= 0 && (unsigned)number >= from && (next < 0 || number < next))
+                        next = number;
+        }
+        closedir(folder);
+        return numbered || from > 0 ? next : 0;
 }
 
 int procfs_capture(struct procfs *p, const char *dir)
@@ -214,8 +257,23 @@ static ssize_t read_growing(int fd, char **buffer, size_t *capacity, bool kernel
         return n;
 }
 
-static ssize_t noted(const struct procfs *p, const char *path, const char *bytes, ssize_t n)
+/* A file of a captured tree was read: time goes on to when it was stored. */
+static void note_time(struct procfs *p, const char *path)
 {
+        uint64_t at;
+        while (*path == '/')
+                path++;
+        if (!tree_time(&p->tree, path, &at))
+                return;
+        p->stamp_ns = at;
+        if (at > p->latest_ns)
+                p->latest_ns = at;
+}
+
+static ssize_t noted(struct procfs *p, const char *path, const char *bytes, ssize_t n)
+{
+        if (!p->live && n >= 0)
+                note_time(p, path);
         if (!p->capture)
                 return n;
         if (n >= 0)
@@ -346,7 +404,7 @@ static int list_fd(const struct procfs *p, int fd, const char *path, bool numeri
 }
 
 /* numeric: entries that do not begin with a digit are of no interest, nor to a capture. */
-static int list(const struct procfs *p, const char *path, bool numeric, int (*each)(void *, const char *, unsigned char), void *arg)
+static int list(struct procfs *p, const char *path, bool numeric, int (*each)(void *, const char *, unsigned char), void *arg)
 {
         int fd = open_file(p, path[0] ? path : ".", O_DIRECTORY);
         if (fd < 0) {
@@ -371,6 +429,36 @@ uint64_t procfs_inode(const struct procfs *p, const char *path)
         while (*path == '/')
                 path++;
         return p->live && fstatat(p->root, path, &st, 0) == 0 ? st.st_ino : 0;
+}
+
+bool procfs_unread(const struct procfs *p, const char *path)
+{
+        while (*path == '/')
+                path++;
+        if (p->live || tree_error(&p->tree, path))
+                return false;
+        int fd = confine_open_link(p->tree.fd, path);
+        if (fd >= 0)
+                close(fd);
+        return fd == -ENOENT || fd == -ENOTDIR;
+}
+
+bool procfs_unlisted(const struct procfs *p)
+{
+        uint64_t at;
+        return !p->live && p->tree.time_count > 0 && !tree_time(&p->tree, "proc", &at);
+}
+
+bool procfs_unreadf(const struct procfs *p, const char *format, ...)
+{
+        char path[PATH_MAX];
+        va_list ap;
+        if (p->live)
+                return false;
+        va_start(ap, format);
+        int n = vsnprintf(path, sizeof path, format, ap);
+        va_end(ap);
+        return n >= 0 && (size_t)n < sizeof path && procfs_unread(p, path);
 }
 
 struct ids {
@@ -470,6 +558,9 @@ void procfs_clock(const struct procfs *p, struct procfs_clock *clock)
 {
         if (!p->live) {
                 *clock = p->tree.clock;
+                clock->mono_ns += p->latest_ns;
+                clock->boot_ns += p->latest_ns;
+                clock->real_ns += p->latest_ns;
                 return;
         }
         clock->mono_ns = clock_ns(CLOCK_MONOTONIC);
@@ -479,7 +570,12 @@ void procfs_clock(const struct procfs *p, struct procfs_clock *clock)
 
 uint64_t procfs_mono(const struct procfs *p)
 {
-        return p->live ? clock_ns(CLOCK_MONOTONIC) : p->tree.clock.mono_ns;
+        return p->live ? clock_ns(CLOCK_MONOTONIC) : p->tree.clock.mono_ns + p->latest_ns;
+}
+
+uint64_t procfs_stamp(const struct procfs *p)
+{
+        return p->live ? clock_ns(CLOCK_MONOTONIC) : p->tree.clock.mono_ns + p->stamp_ns;
 }
 
 unsigned procfs_hz(const struct procfs *p)

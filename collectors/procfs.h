@@ -21,6 +21,8 @@ void procfs_close_root(struct procfs *);
 bool procfs_live(const struct procfs *);
 /* Captured machine: enter tree DIR/NNNN number n (first = 0), or its sub/KK (sub >= 0). 0, -ENOENT when there is none. */
 int procfs_enter(struct procfs *, unsigned tree, int sub);
+/* The least number >= from that a tree of the captured machine has; 0 too when none is numbered (a single tree). -ENOENT: no more. */
+int procfs_next(const struct procfs *, unsigned from);
 /* Write every file read from now on below dir as well, and every error as a line in dir/errors; NULL ends it. */
 int procfs_capture(struct procfs *, const char *dir);
 /* While capturing: what is read from now on goes to dir/NNNN (sub >= 0: its sub/KK); its `clock` and `system` are written at once. Call
@@ -46,6 +48,12 @@ int procfs_list(struct procfs *, const char *path, int (*each)(void *arg, const 
 /* Inode of a file or folder of this machine, to tell one that was made again under the same name; 0 when unknown and in a captured
  * machine, whose inodes mean nothing. */
 uint64_t procfs_inode(const struct procfs *, const char *path);
+/* True in a captured machine for a path that this tree says nothing of: neither its bytes nor the error that it gave. Then nothing may be
+ * concluded from an -ENOENT: what the file gave before stands. Always false on this machine. */
+bool procfs_unread(const struct procfs *, const char *path);
+bool procfs_unreadf(const struct procfs *, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* True in a tree that tells when things were read, and does not say that "proc" was listed: the tasks in it are some of all. */
+bool procfs_unlisted(const struct procfs *);
 /* Numeric entries only (PIDs, TIDs), ascending not guaranteed. Grows *ids as needed; returns the count or -errno. */
 ssize_t procfs_ids(struct procfs *, const char *path, int **ids, size_t *capacity);
 
@@ -60,10 +68,14 @@ void procfs_file_init(struct procfs_file *, const char *path);
 ssize_t procfs_file_read(struct procfs *, struct procfs_file *, char **buffer, size_t *capacity);
 void procfs_file_close(struct procfs_file *);
 
-/* Clocks and constants of the machine that is read: the live ones, or a captured tree's `clock` and `system`. */
+/* Clocks and constants of the machine that is read: the live ones, or a captured tree's `clock` and `system`; time goes on there to when
+ * the latest of the files read so far was stored (`times`). */
 struct procfs_clock { uint64_t mono_ns, boot_ns, real_ns; };
 void procfs_clock(const struct procfs *, struct procfs_clock *);
 uint64_t procfs_mono(const struct procfs *);
+/* CLOCK_MONOTONIC of the bytes read last: now on this machine; in a captured one when they were stored, as far as it tells. A pass over
+ * many tasks takes long, and takes another time in each tree. */
+uint64_t procfs_stamp(const struct procfs *);
 unsigned procfs_hz(const struct procfs *);         /* USER_HZ, 100 */
 unsigned procfs_page_size(const struct procfs *);
 bool procfs_lxcfs(const struct procfs *);          /* /proc/stat is a FUSE file: a container's view */

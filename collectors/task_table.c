@@ -204,6 +204,10 @@ static void read_sched(struct task_table *table, struct task *task, bool stat_mo
         struct task_sched sched;
 
         ssize_t n = table->no_schedstat ? -ENOENT : read_file(&table->reader, task, "schedstat");
+        if (n == -ENOENT && procfs_unreadf(table->procfs, "proc/%d/schedstat", task->pid)) {
+                task->leader_ran = stat_moved;
+                return;
+        }
         bool got = n > 0 && task_parse_schedstat(table->reader.buffer, (size_t)n, &sched);
         if (got && (sched.run_ns | sched.delay_ns | sched.slices) != 0)
                 table->sched_moves = true;
@@ -218,6 +222,8 @@ static void read_rss(struct task_reader *reader, struct task *task)
 {
         ssize_t n = read_file(reader, task, "statm");
 
+        if (n == -ENOENT && procfs_unreadf(reader->procfs, "proc/%d/statm", task->pid))
+                return;
         task->has_rss = n > 0 && task_parse_statm(reader->buffer, (size_t)n, reader->page_size, &task->rss);
 }
 
@@ -231,6 +237,8 @@ static void read_io(struct task_reader *reader, struct task *task, bool again)
                 return;
         }
         ssize_t n = read_file(reader, task, "io");
+        if (n == -ENOENT && procfs_unreadf(reader->procfs, "proc/%d/io", task->pid))
+                return;
         task->has_io = n > 0 && task_parse_io(reader->buffer, (size_t)n, &task->io);
         task->io_denied = n == -EACCES || n == -EPERM;
 }
@@ -306,10 +314,11 @@ static void take_stat(struct task_table *table, struct task *task, const struct 
                 task->want_cgroup = true;
                 task->want_cmdline |= task->ran_since_cmdline;
         }
-        if (task->ran || due || before.rss != stat->rss)
+        bool all = table->reader.all;
+        if (task->ran || due || all || before.rss != stat->rss)
                 read_rss(&table->reader, task);
         /* A single thread that was not on a core cannot have changed the rest. */
-        if (task->ran || before.state != stat->state || (due && (!task->has_sched || stat->threads > 1)))
+        if (task->ran || all || before.state != stat->state || (due && (!task->has_sched || stat->threads > 1)))
                 read_rest(&table->reader, task, due);
         task->changed = moved || task->ran || due;
 }
@@ -323,6 +332,12 @@ static void task_read(struct task_table *table, struct task *task)
         keep(table, task);
         task->read_ns = procfs_mono(table->procfs);
         ssize_t n = read_stat(table, task, &text);
+        if (n == -ENOENT && procfs_unreadf(table->procfs, "proc/%d/stat", task->pid)) {
+                task->unread = true;
+                return;
+        }
+        if (!procfs_live(table->procfs))
+                task->read_ns = procfs_stamp(table->procfs);
         if (n <= 0) {
                 task->gone = task_is_gone(n) || n == -EACCES || n == -EPERM || n == 0 || !task->known;
                 return;
@@ -524,7 +539,7 @@ static bool read_all(struct task_table *table, const struct tick *tick)
         }
         for (size_t i = 0; i < table->count; i++) {
                 struct task *task = table->tasks[(start + i) % table->count];
-                if (task->read || task->gone)
+                if (task->read || task->gone || task->unread)
                         continue;
                 if (i % 16 == 0 && late(table, tick)) {
                         table->cut_pid = task->pid - 1;
@@ -598,10 +613,11 @@ static void prepare(struct task_table *table, const struct tick *tick)
         table->reader.hz = procfs_hz(table->procfs);
         table->reader.page_size = procfs_page_size(table->procfs);
         table->reader.rows = (tick->scopes & SCOPE_BIT(SCOPE_THREAD)) != 0;
+        table->reader.all = tick->capture;
         look_at_switches(table, table->last.start_ns);
         for (size_t i = 0; i < table->count; i++) {
                 struct task *task = table->tasks[i];
-                task->read = task->gone = task->fresh = task->changed = task->ran = task->leader_ran = false;
+                task->read = task->unread = task->gone = task->fresh = task->changed = task->ran = task->leader_ran = false;
                 task->exec = task->exec_many = false;
         }
 }
@@ -617,17 +633,19 @@ int task_table_pass(struct task_table *table, struct tick *tick)
                 return r;
         prepare(table, tick);
         bool complete = read_all(table, tick);
+        table->cut = !complete;
         table->reader.has_sched = table->sched_moves;
         bool threads = sum_all(table, tick);
         drop_gone(table);
-        for (size_t i = 0; i < table->count; i++)
+        for (size_t i = 0; i < table->count; i++) {
                 table->last.dstate += table->tasks[i]->stat.state == 'D';
+                complete = complete && !table->tasks[i]->unread;
+        }
         evict(table, table->last.start_ns);
         if (!threads && tick->detail < 1)
                 tick->detail = 1;
         if (!complete && tick->detail < 2)
                 tick->detail = 2;
-        table->cut = !complete;
         tick->fds += table->kept;
         table->last.end_ns = procfs_mono(table->procfs);
         return 0;

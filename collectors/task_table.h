@@ -11,6 +11,9 @@
  * Sums over threads (run delay, switches, block delay): the kernel keeps them per thread only. A row has one definition at a time:
  *  - SUM_ALL: what live threads show plus what ended ones last showed. Every thread is looked at in every tick.
  *  - SUM_LEADER: the leader's own, for processes beyond THREAD_BUDGET threads a second of interval while nobody holds a lease on threads.
+ * While capturing all of it is read in every tick, for any of it may be what the replay asks for. Over a captured machine, what a tree does
+ * not tell stands as it was: a process without its stat there has not ended (`unread`).
+ *
  * In the tick in which the definition changes, a thread could not be looked at in time, or a counter fell (exec by another thread than the
  * leader), the sums are absent: no reader ever takes a difference across it.
  */
@@ -58,6 +61,7 @@ struct task {
         bool gone;
         bool fresh;              /* first seen in this pass */
         bool read;               /* read in this pass; false: for want of time it stands as it was */
+        bool unread;             /* captured: this tree has its folder, and no stat in it */
         bool changed;            /* some field differs from the pass before */
         bool ran;                /* on a core since the pass before, as far as the files tell */
         bool leader_ran;
@@ -114,6 +118,7 @@ struct task_reader {
         unsigned hz, page_size;
         uint64_t boot_offset_ns;
         bool rows;               /* threads are rows in this pass: read their stat and io */
+        bool all;                /* capturing: whatever ran or not */
         bool block;              /* kernel.task_delayacct */
         bool has_sched;
 };

@@ -91,6 +91,19 @@ static void thread_restart(struct task *task, struct thread *thread)
         thread->seen = thread->fresh = true;
 }
 
+/* A captured tree without the thread's own stat: a single thread's is its process's; any other thread stands as it was. */
+static ssize_t take_unread(struct task *task, struct thread *thread, bool *moved)
+{
+        *moved = false;
+        if (task->stat.threads != 1 || thread->tid != task->pid || (thread->has_stat && thread->stat.start_ns != task->stat.start_ns))
+                return thread->has_stat ? 0 : -EAGAIN;
+        *moved = !thread->has_stat || memcmp(&task->stat, &thread->stat, sizeof task->stat) != 0;
+        memcpy(&thread->stat, &task->stat, sizeof task->stat);
+        thread->read_ns = task->read_ns;
+        thread->has_stat = true;
+        return 0;
+}
+
 /* 0, or the error. *moved: state or a counter differs. */
 static ssize_t read_stat(struct task_reader *reader, struct task *task, struct thread *thread, bool *moved)
 {
@@ -99,6 +112,10 @@ static ssize_t read_stat(struct task_reader *reader, struct task *task, struct t
 
         thread->read_ns = procfs_mono(reader->procfs);
         ssize_t n = read_file(reader, task->pid, thread->tid, "stat");
+        if (n == -ENOENT && procfs_unreadf(reader->procfs, "proc/%d/task/%d/stat", task->pid, thread->tid))
+                return take_unread(task, thread, moved);
+        if (!procfs_live(reader->procfs))
+                thread->read_ns = procfs_stamp(reader->procfs);
         if (!usable(n, reader, &length))
                 return n < 0 ? n : -ESRCH;
         if (!task_parse_stat(reader->buffer, length, reader->hz, reader->page_size, &stat))
@@ -122,6 +139,8 @@ static ssize_t read_sched(struct task_reader *reader, const struct task *task, s
 
         if (thread->tid != task->pid || !task->has_sched) {
                 ssize_t n = read_file(reader, task->pid, thread->tid, "schedstat");
+                if (n == -ENOENT && procfs_unreadf(reader->procfs, "proc/%d/task/%d/schedstat", task->pid, thread->tid))
+                        return 0;
                 if (task_is_gone(n))
                         return n;
                 if (n <= 0 || !task_parse_schedstat(reader->buffer, (size_t)n, &sched))
@@ -138,6 +157,14 @@ static ssize_t read_switches(struct task_reader *reader, const struct task *task
         struct task_status status;
 
         ssize_t n = read_file(reader, task->pid, thread->tid, "status");
+        if (n == -ENOENT && procfs_unreadf(reader->procfs, "proc/%d/task/%d/status", task->pid, thread->tid)) {
+                if (task->stat.threads == 1 && thread->tid == task->pid && task->status.has_switches) {
+                        thread->voluntary = task->status.voluntary;
+                        thread->involuntary = task->status.involuntary;
+                        thread->has_switches = true;
+                }
+                return 0;
+        }
         if (n <= 0)
                 return n < 0 ? n : -ESRCH;
         if (!task_parse_status(reader->buffer, (size_t)n, &status) || !status.has_switches)
@@ -158,6 +185,8 @@ static void read_io(struct task_reader *reader, const struct task *task, struct 
                 return;
         }
         ssize_t n = read_file(reader, task->pid, thread->tid, "io");
+        if (n == -ENOENT && procfs_unreadf(reader->procfs, "proc/%d/task/%d/io", task->pid, thread->tid))
+                return;
         thread->has_io = n > 0 && task_parse_io(reader->buffer, (size_t)n, &thread->io);
 }
 
@@ -176,9 +205,9 @@ static ssize_t thread_read(struct task_reader *reader, struct task *task, struct
         task->threads_ran |= ran;
         if (ran && !reader->rows && reader->block && (r = read_stat(reader, task, thread, &stat_moved)) < 0 && task_is_gone(r))
                 return r;
-        if (ran && (r = read_switches(reader, task, thread)) < 0 && task_is_gone(r))
+        if ((ran || reader->all) && (r = read_switches(reader, task, thread)) < 0 && task_is_gone(r))
                 return r;
-        if (reader->rows && (ran || !thread->has_io))
+        if (reader->rows && (ran || reader->all || !thread->has_io))
                 read_io(reader, task, thread);
         if (ran || (thread->has_stat && thread->stat.state != state))
                 thread->since_ns = thread->read_ns + reader->boot_offset_ns;
@@ -188,19 +217,37 @@ static ssize_t thread_read(struct task_reader *reader, struct task *task, struct
         return 0;
 }
 
+/* A captured tree that does not tell who the threads are: those known stand; the leader of a process that has no other is known anyway. */
+static ssize_t list_unread(struct task *task)
+{
+        for (size_t i = 0; i < task->thread_count; i++)
+                task->threads[i].seen = true;
+        if (task->thread_count > 0 || task->stat.threads != 1)
+                return task->thread_count > 0 ? (ssize_t)task->thread_count : -ENOENT;
+        if (!reserve(task, 1))
+                return -ENOMEM;
+        task->threads[0] = (struct thread){ .tid = task->pid, .fresh = true, .seen = true };
+        task->thread_count = 1;
+        return 1;
+}
+
 /* List task/, add the new ones at the end. The count or -errno. */
 static ssize_t list(struct task_reader *reader, struct task *task)
 {
         char path[48];
 
-        if (task->stat.threads == 1 && task->thread_count == 1 && task->threads[0].tid == task->pid) {
+        if (task->stat.threads == 1 && task->thread_count == 1 && task->threads[0].tid == task->pid && !reader->all) {
                 task->threads[0].seen = true;
                 return 1;
         }
         snprintf(path, sizeof path, "proc/%d/task", task->pid);
         ssize_t n = procfs_ids(reader->procfs, path, &reader->tids, &reader->tids_capacity);
+        if (n == -ENOENT && procfs_unread(reader->procfs, path))
+                return list_unread(task);
         if (n <= 0)
                 return n < 0 ? n : -ESRCH;
+        if (!procfs_live(reader->procfs) && (size_t)n < task->stat.threads)
+                list_unread(task); /* folders of some threads, from reads that listed nobody */
         if (!reserve(task, (size_t)n + task->thread_count))
                 return -ENOMEM;
         qsort(reader->tids, (size_t)n, sizeof *reader->tids, tid_order);
@@ -259,7 +306,7 @@ bool task_threads_read(struct task_reader *reader, struct task *task)
         if (list(reader, task) < 0)
                 return false;
 
-        bool still = single_and_still(task);
+        bool still = !reader->all && single_and_still(task);
         size_t kept = 0;
         for (size_t i = 0; i < task->thread_count; i++) {
                 struct thread *thread = &task->threads[i];

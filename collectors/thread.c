@@ -125,6 +125,8 @@ static void run_batch(struct threads *threads)
                 if (request->result == -ETIMEDOUT || request->result == -EBUSY || request->result == -ETIME)
                         continue; /* still wanted */
                 thread->want_io = false;
+                if (request->result == -ENOENT && procfs_unread(threads->procfs, request->path))
+                        continue; /* what it said before stands */
                 thread->has_io = request->result > 0 && task_parse_io(request->bytes, (size_t)request->result, &thread->io);
                 put_io(threads->asked[i].row, thread);
         }

@@ -16,6 +16,8 @@
 
 enum { ERRORS_MAX = 64 << 20 };
 
+#define TIMES_MAX_NS UINT64_C(3600000000000) /* no tick takes an hour */
+
 void tree_init(struct tree *t)
 {
         memset(t, 0, sizeof *t);
@@ -31,6 +33,8 @@ void tree_fini(struct tree *t)
         free(t->system);
         free(t->errors);
         free(t->failures);
+        free(t->times_text);
+        free(t->times);
         tree_init(t);
 }
 
@@ -118,6 +122,42 @@ int tree_error(const struct tree *t, const char *path)
         return found ? found->error : 0;
 }
 
+static int by_timed_path(const void *a, const void *b)
+{
+        return strcmp(((const struct tree_time *)a)->path, ((const struct tree_time *)b)->path);
+}
+
+/* Lines "NS PATH", cut in place. */
+static int parse_times(struct tree *t)
+{
+        size_t lines = 1;
+        for (const char *c = t->times_text; *c; c++)
+                lines += *c == '\n';
+        t->times = calloc(lines, sizeof *t->times);
+        if (!t->times)
+                return -ENOMEM;
+        char *save = NULL;
+        for (char *line = strtok_r(t->times_text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+                struct scan s;
+                uint64_t ns;
+                scan_init(&s, line, strlen(line));
+                if (!scan_u64(&s, &ns) || ns > TIMES_MAX_NS || !scan_prefix(&s, " ") || s.at == s.end)
+                        continue;
+                t->times[t->time_count++] = (struct tree_time){ s.at, ns };
+        }
+        qsort(t->times, t->time_count, sizeof *t->times, by_timed_path);
+        return 0;
+}
+
+bool tree_time(const struct tree *t, const char *path, uint64_t *ns)
+{
+        struct tree_time wanted = { path, 0 };
+        const struct tree_time *found = t->time_count ? bsearch(&wanted, t->times, t->time_count, sizeof wanted, by_timed_path) : NULL;
+        if (found)
+                *ns = found->ns;
+        return found;
+}
+
 static ssize_t system_value(const char *text, const char *key, char *buffer, size_t size)
 {
         struct scan s, line;
@@ -203,7 +243,11 @@ static int tree_load(struct tree *t, int fd)
         parse_system(t);
         parse_clock(t);
         r = load(fd, "errors", &t->errors);
-        return r < 0 || !t->errors ? r : parse_errors(t);
+        if (r == 0 && t->errors)
+                r = parse_errors(t);
+        if (r == 0)
+                r = load(fd, "times", &t->times_text);
+        return r < 0 || !t->times_text ? r : parse_times(t);
 }
 
 /* Read the tick's own tree, and when a sub-sample is asked, that one on top of it. */
@@ -226,10 +270,15 @@ int tree_enter(struct tree *t, int root, unsigned number, int sub)
                 made.errors = NULL;
                 made.failures = NULL;
                 made.failure_count = 0;
+                made.times_text = NULL;
+                made.times = NULL;
+                made.time_count = 0;
                 r = fd < 0 ? fd : tree_load(&made, fd);
                 close(tick.fd);
                 free(tick.errors);
                 free(tick.failures);
+                free(tick.times_text);
+                free(tick.times);
                 if (fd < 0)
                         made.fd = -1;
         }

@@ -5,6 +5,7 @@
  *
  *     clock     one line of three numbers: CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_REALTIME, each in ns, when the tick began
  *     system    lines key=value: hz, page_size, ncpu, kernel, lxcfs (1 = /proc/stat was a FUSE file), utc_offset (seconds)
+ *     times     lines "NS PATH": how long after `clock` the file was read, for those where it matters
  *     errors    lines "PATH ERRNO": number or name; reading PATH gives that error again, whatever the tree holds there
  *     proc/ sys/ dev/ etc/   the files
  *
@@ -17,6 +18,11 @@ struct tree_failure {
         int error;
 };
 
+struct tree_time {
+        const char *path;
+        uint64_t ns;
+};
+
 struct tree {
         int fd;
         struct procfs_clock clock;
@@ -25,6 +31,9 @@ struct tree {
         char *system, *errors;          /* texts of the two files; NUL-terminated */
         struct tree_failure *failures;  /* sorted by path; the paths point into `errors` */
         size_t failure_count;
+        char *times_text;
+        struct tree_time *times;        /* sorted by path */
+        size_t time_count;
 };
 
 void tree_init(struct tree *);
@@ -33,5 +42,7 @@ void tree_fini(struct tree *);
 int tree_enter(struct tree *, int root, unsigned number, int sub);
 /* errno recorded for a path, 0 = none. */
 int tree_error(const struct tree *, const char *path);
+/* When the file was read, after `clock`. False when the tree does not tell. */
+bool tree_time(const struct tree *, const char *path, uint64_t *ns);
 /* Value of a key of `system`. Length or -ENOENT. */
 ssize_t tree_system(const struct tree *, const char *key, char *buffer, size_t size);

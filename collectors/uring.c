@@ -82,7 +82,8 @@ static int uring_between(void *own, struct tick *tick)
         u->sub_blocked += blocked;
         if (watch_in_flight(u, tick->procfs))
                 u->sub_in_flight = true;
-        if (watch_cheap(u, tick->procfs, blocked, cpu)) {
+        bool pass = tick->capture && procfs_mono(tick->procfs) >= u->pause_ns; /* for a replay, which knows less */
+        if (!pass && watch_cheap(u, tick->procfs, blocked, cpu)) {
                 u->last_d = (unsigned)(blocked - u->marked_count);
         } else if (watch_search(u, tick, SUB_STEP_NS, blocked) && watch_read_blocked(u, tick->procfs, &after, &later)) {
                 watch_blocked(u, after);
@@ -206,7 +207,8 @@ static enum iowait_ring judge_rings(struct uring *u, struct tick *tick, struct w
         enum iowait_ring ring = owner_judge(owner, w->ring_fd, workers);
         if (ring == RING_UNCHANGED && !owner->complete) /* not seen: whether it holds a passthrough device */
                 owner_list(tick->procfs, owner, &u->ids, &u->id_capacity, LINKS, procfs_mono(tick->procfs));
-        if (ring == RING_UNCHANGED && (!owner->complete || owner_limited(tick->procfs, owner, w->since_ns, watch_boot_ns(tick->procfs))))
+        uint64_t since = tick->capture ? UINT64_MAX : w->since_ns; /* a replay may ask in any tree */
+        if (ring == RING_UNCHANGED && (!owner->complete || owner_limited(tick->procfs, owner, since, watch_boot_ns(tick->procfs))))
                 ring = RING_UNKNOWN;
         const struct ring_end *own = own_ring(owner, w->ring_fd);
         if (w->verdict == 4 && !w->proven && own && own->from.valid) {

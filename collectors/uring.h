@@ -44,6 +44,7 @@ struct finder {
         size_t pid_capacity, tid_capacity, pid_count, at;
         bool running;                /* a pass is under way */
         bool waits;                  /* this pass also looks for completion-queue waits */
+        bool holes;                  /* captured: some task is not in this tree, so who is in D state is not known */
         bool unknown;                /* some wait channel could not be seen, or a process not listed */
         uint64_t min_blocked;        /* least procs_blocked read while the pass ran */
         unsigned d_count;            /* D-state threads met in this pass, of whatever kind */

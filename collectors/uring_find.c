@@ -203,6 +203,7 @@ void finder_start(struct procfs *procfs, struct finder *finder, bool waits)
 {
         ssize_t count = procfs_ids(procfs, "proc", &finder->pids, &finder->pid_capacity);
         finder->unknown = count < 0;
+        finder->holes = !procfs_live(procfs) && (count <= 0 || procfs_unlisted(procfs));
         finder->pid_count = count < 0 ? 0 : (size_t)count;
         finder->at = 0;
         finder->d_count = 0;
@@ -257,8 +258,10 @@ int finder_process(struct procfs *procfs, struct finder *finder, int tgid, found
         ssize_t count = procfs_ids(procfs, path, &finder->tids, &finder->tid_capacity);
         if (count < 0)
                 return (int)count;
+        finder->holes = finder->holes || (!procfs_live(procfs) && length >= 0 && (size_t)count < thread.threads);
         for (ssize_t i = 0; i < count; i++) {
                 int r = read_stat(procfs, tgid, finder->tids[i], &thread);
+                finder->holes = finder->holes || (r == -ENOENT && procfs_unreadf(procfs, "proc/%d/task/%d/stat", tgid, finder->tids[i]));
                 if (r == 0)
                         look_at(procfs, finder, &thread, &denied, report, arg);
                 else if (r != -ENOENT && r != -ESRCH)
@@ -275,6 +278,8 @@ bool finder_step(struct procfs *procfs, struct finder *finder, uint64_t stop_ns,
                 int r = finder_process(procfs, finder, pid, report, arg);
                 if (r < 0 && r != -ENOENT && r != -ESRCH)
                         finder->unknown = true;
+                if (r == -ENOENT && (procfs_unreadf(procfs, "proc/%d/stat", pid) || procfs_unreadf(procfs, "proc/%d/task", pid)))
+                        finder->holes = true;
                 if (stop_ns && procfs_mono(procfs) >= stop_ns)
                         break;
         }

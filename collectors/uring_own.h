@@ -80,6 +80,7 @@ struct uring {
         size_t id_capacity;
         struct procfs_file stat, diskstats;
         uint64_t credit_ns, bonus_ns, credit_at_ns;
+        uint64_t pause_ns;          /* capturing: no pass in a sub-sample until then; they are whole, and a quarter of the time at most */
         unsigned idle_ticks, pass_number;
         bool whole, checked;        /* all tasks of the machine can be seen */
         bool pass_waiting;          /* a pass ended in `before`; counted once procs_blocked of the tick is known */

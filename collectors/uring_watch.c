@@ -323,6 +323,8 @@ static uint64_t allowance(struct uring *u, struct tick *tick, uint64_t most)
         uint64_t now = procfs_mono(tick->procfs);
         if (!procfs_live(tick->procfs))
                 return UINT64_MAX;
+        if (tick->capture) /* half a pass would be of no use to a replay */
+                return most == SUB_STEP_NS && now < u->pause_ns ? 0 : UINT64_MAX;
         if (u->credit_at_ns && now > u->credit_at_ns) {
                 u->credit_ns += (now - u->credit_at_ns) / SHARE;
                 u->bonus_ns += (now - u->credit_at_ns) / BONUS_SHARE;
@@ -350,7 +352,7 @@ static void spend(struct uring *u, uint64_t ns)
 static bool looks_for_waits(const struct uring *u, const struct tick *tick, uint64_t blocked)
 {
         uint64_t known = 0;
-        if (tick->number == 0 || u->pass_number % FULL_PASS == 0)
+        if (tick->number == 0 || tick->capture || u->pass_number % FULL_PASS == 0)
                 return true;
         for (size_t i = 0; i < u->waiter_count; i++) {
                 const struct waiter *w = &u->waiters[i];
@@ -381,12 +383,18 @@ bool watch_search(struct uring *u, struct tick *tick, uint64_t most, uint64_t bl
                 u->finder.min_blocked = blocked;
         uint64_t cpu_start = cpu_ns();
         u->in_pass = true;
-        bool done = finder_step(tick->procfs, &u->finder, stop, watch_found, &note);
+        bool done = finder_step(tick->procfs, &u->finder, tick->capture ? start + STEP_NS : stop, watch_found, &note);
+        while (!done && tick->capture) {
+                tick_alive(tick);
+                done = finder_step(tick->procfs, &u->finder, procfs_mono(tick->procfs) + STEP_NS, watch_found, &note);
+        }
         u->in_pass = false;
         spend(u, cpu_ns() - cpu_start); /* not the time others took from us on a busy machine */
+        uint64_t end = procfs_mono(tick->procfs);
+        u->pause_ns = end + 3 * (end - start);
         if (!done && tick->detail < 1 && stop && stop == tick->deadline_ns)
                 tick->detail = 1;
-        return done;
+        return done && !u->finder.holes;
 }
 
 bool watch_read_blocked(struct uring *u, struct procfs *procfs, uint64_t *blocked, int *cpu)

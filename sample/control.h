@@ -13,7 +13,7 @@
 enum { CONTROL_MAGIC = 0x43505457, CONTROL_VERSION = 1, CONTROL_TEXT = 200 };
 
 enum control_verb {
-        CONTROL_HELLO = 1, /* answer: the ring's descriptor if it is a memfd, tick_ns, scopes it may give */
+        CONTROL_HELLO = 1, /* answer: the ring's descriptor if it is a memfd, tick_ns, scopes it may give; value = those sampled without a lease */
         CONTROL_LEASE,     /* value = mask of SCOPE_BIT and LEASE_x wanted from now on; answer value = what is granted */
         CONTROL_MARK,      /* text; takes an extra frame at once; answer value = its sequence number */
         CONTROL_STATUS,    /* text = one line about watopd */

@@ -218,9 +218,14 @@ static bool holds_file(const struct ring *r)
         return !r->named || (fstat(r->fd, &st) == 0 && st.st_nlink > 0);
 }
 
+bool ring_held(struct ring *r)
+{
+        return state_now_of(r) == RING_LIVE && !ring_guard_broken(r->guard) && holds_file(r);
+}
+
 bool ring_alive(struct ring *r, uint64_t mono_now_ns)
 {
-        if (state_now_of(r) != RING_LIVE || ring_guard_broken(r->guard) || !holds_file(r))
+        if (!ring_held(r))
                 return false;
         /* Time namespaces shift CLOCK_MONOTONIC: across them only the lock can be compared. */
         if (!r->same_time_ns)

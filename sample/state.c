@@ -152,6 +152,13 @@ void state_base(struct state *state)
         state->missed = 0;
 }
 
+void state_gap(struct state *state, enum gap gap)
+{
+        make_base(state);
+        state->gap = gap;
+        state->missed = 0;
+}
+
 /* ---- is this frame one that we understand ------------------------------------------------------------------------------------ */
 
 static bool row_fits(const struct row_head *row, uint64_t slots, uint64_t text_slots)

@@ -36,12 +36,27 @@ static bool completed(const struct state_row *row)
         return false;
 }
 
-static double in_flight(const struct state_row *row)
+double word_in_flight(const struct state_row *row)
 {
         double counted = level(row, DISK_INFLIGHT), reads = level(row, DISK_DRIVER_READS), writes = level(row, DISK_DRIVER_WRITES);
         double driver = reads < 0 || writes < 0 ? -1 : reads + writes;
 
         return counted > driver ? counted : driver;
+}
+
+bool word_idle(const struct state_row *row)
+{
+        static const int counters[] = {DISK_READS, DISK_WRITES, DISK_DISCARDS, DISK_FLUSHES, DISK_IO_TIME};
+        double delta;
+
+        if (!row->has_base || word_in_flight(row) > 0)
+                return false;
+        for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) {
+                int r = state_delta(row, counters[i], &delta);
+                if (r == DELTA_RESET || (r != DELTA_ABSENT && delta > 0))
+                        return false;
+        }
+        return true;
 }
 
 static void say_stuck(char *text, size_t size, double seconds)
@@ -74,7 +89,7 @@ enum device_word word_device(const struct state *state, const struct state_row *
                 [DEVICE_QUIET] = "quiet", [DEVICE_LIGHT] = "light", [DEVICE_BUSY] = "busy", [DEVICE_QUEUED] = "queued",
                 [DEVICE_FULL] = "full", [DEVICE_STUCK] = "STUCK", [DEVICE_UNKNOWN] = "unknown",
         };
-        double flight = in_flight(row), stuck = level(row, DISK_STUCK), room = level(row, DISK_NR_REQUESTS);
+        double flight = word_in_flight(row), stuck = level(row, DISK_STUCK), room = level(row, DISK_NR_REQUESTS);
         enum device_word word;
 
         (void)state;

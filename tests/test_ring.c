@@ -94,7 +94,6 @@ static void test_round_trip(void **unused)
         assert_int_equal(ring_info(r, &info), 0);
         assert_int_equal(info.sequence, 0);
         assert_int_equal(info.first_sequence, 0);
-
         ring_set_tick(w, 250000000);
         publish(w, 1, 1, 3);
         publish(w, 2, 1, 0);
@@ -114,7 +113,6 @@ static void test_round_trip(void **unused)
         assert_int_equal(info.size, RING_MIN_SIZE);
         assert_true(info.same_pid_ns);
         assert_string_equal(info.version, WATOP_VERSION);
-
         /* What was published before the end is still given, then the end is told. */
         publish(w, 3, 1, 1);
         ring_destroy(w);
@@ -182,7 +180,6 @@ static void test_overrun(void **unused)
         assert_int_equal(cursor_next(c, &h), CURSOR_FRAME);
         assert_int_equal(h->sequence, full);
         assert_true(h->flags & FRAME_FULL);
-
         /* All full frames overwritten: the cursor stands behind everything. */
         assert_int_equal(cursor_seek_newest(c), CURSOR_FRAME);
         for (uint64_t i = 1001; i <= 1200; i++)
@@ -221,7 +218,6 @@ static void test_seek(void **unused)
         assert_int_equal(h->sequence, 941);
         assert_int_equal(cursor_seek_sequence(c, 1001), CURSOR_END);
         assert_int_equal(cursor_seek_sequence(c, 1000), CURSOR_FRAME);
-
         struct ring_info info;
         assert_int_equal(ring_info(r, &info), 0);
         assert_true(info.first_sequence > 500);
@@ -256,13 +252,11 @@ static void test_wait(void **unused)
         assert_int_equal(ring_wait(r, 0, 30000000), 0);
         assert_true(now_ns() - before >= 30000000);
         assert_int_equal(cursor_wait(c, 0, &h), CURSOR_END);
-
         assert_int_equal(pthread_create(&thread, NULL, publish_later, w), 0);
         assert_int_equal(cursor_wait(c, UINT64_C(20000000000), &h), CURSOR_FRAME);
         assert_int_equal(h->sequence, 1);
         pthread_join(thread, NULL);
         assert_int_equal(ring_wait(r, 0, UINT64_MAX), 1);
-
         /* A heart that stopped, seen from a later time. */
         ring_heartbeat(w, now_ns());
         assert_true(ring_alive(r, now_ns()));
@@ -327,7 +321,6 @@ static void test_dead_writer(void **unused)
         assert_true(ring_alive(r, now_ns()));
         assert_int_equal(ring_create(path, RING_MIN_SIZE, 0640, &w, &holder), -EBUSY);
         assert_int_equal(holder, pid);
-
         end_child(pid);
         uint64_t before = now_ns();
         assert_int_equal(cursor_wait(c, UINT64_C(20000000000), &h), CURSOR_GONE);
@@ -337,7 +330,6 @@ static void test_dead_writer(void **unused)
         assert_int_equal(cursor_next(c, &h), CURSOR_GONE);
         assert_int_equal(ring_open(path, &r2), 0);
         assert_true(ring_alive(r2, now_ns()));
-
         /* A living writer whose file lost its name is gone as well: nobody else will find it. */
         assert_int_equal(unlink(path), 0);
         assert_false(ring_alive(r2, now_ns()));
@@ -428,7 +420,6 @@ static void test_strange_paths(void **unused)
         struct ring *r = NULL;
         char other[128];
         snprintf(other, sizeof other, "%s/other", folder);
-
         /* A mistyped path does not cost anybody a file. */
         touch(path, "precious data");
         assert_int_equal(ring_create(path, RING_MIN_SIZE, 0640, &w, NULL), -EEXIST);
@@ -436,7 +427,6 @@ static void test_strange_paths(void **unused)
         assert_int_equal(unlink(path), 0);
         touch(path, ""); /* an empty one is taken */
         ring_destroy(writer_at(path, RING_MIN_SIZE));
-
         w = writer_at(other, RING_MIN_SIZE);
         assert_int_equal(symlink("other", path), 0);
         assert_int_equal(ring_open(path, &r), -ELOOP);
@@ -448,7 +438,6 @@ static void test_strange_paths(void **unused)
         assert_int_equal(unlink(path), 0);
         assert_int_equal(ring_open(path, &r), -ENOENT);
         assert_int_equal(ring_create("/dev/shm/", RING_MIN_SIZE, 0640, &second, NULL), -EINVAL);
-
         /* A folder that others may write to; a sticky one may be used, since whose file it is gets checked. */
         assert_int_equal(chmod(folder, 0777), 0);
         assert_int_equal(ring_open(other, &r), -EPERM);
@@ -575,7 +564,6 @@ static void test_truncation(void **unused)
         ring_close(r);
         assert_int_equal(ring_publish(w, made, made_frame(made, 2, 1, 5000)), -EIO);
         ring_destroy(w);
-
         /* Head gone as well, while somebody waits in the futex. */
         w = writer_at(path, RING_MIN_SIZE);
         assert_int_equal(ring_open(path, &r), 0);
@@ -587,7 +575,6 @@ static void test_truncation(void **unused)
                 ring_publish(w, made, made_frame(made, i, i, 1000));
         ring_destroy(w);
         assert_int_equal(foreign_faults, 0);
-
         /* A fault that is not a ring's goes to the handler that was there before. */
         int fd = memfd_create("other", MFD_CLOEXEC);
         assert_int_equal(ftruncate(fd, 4096), 0);
@@ -748,7 +735,6 @@ static void test_full_speed(void **unused)
         next = write_for(w, next, UINT64_C(500000000));
         end_readers(w);
         ring_destroy(w);
-
         uint64_t overruns = 0, frames = 0;
         for (size_t i = 0; i < THREADS + CHILDREN; i++) {
                 assert_clean(&speed.runs[i]);

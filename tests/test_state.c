@@ -348,6 +348,32 @@ static void test_suspend_reboot_reset(void **unused)
 }
 
 /* A daemon that was started again: its own sums begin at 0, whatever its sequence numbers look like. */
+/* The reader was away: the interval is absent and says why, the next one is as ever. */
+static void test_gap_of_reader(void **unused)
+{
+        struct lab lab;
+        double delta;
+
+        (void)unused;
+        lab_open(&lab);
+        one(&lab, SECOND, SCOPE_DISK, DISK_READS, 100);
+        assert_int_equal(apply(&lab), 0);
+        state_base(lab.state);
+        one(&lab, SECOND, SCOPE_DISK, DISK_READS, 150);
+        assert_int_equal(apply(&lab), 0);
+        state_gap(lab.state, GAP_RESET);
+        assert_false(state_info(lab.state).valid);
+        assert_int_equal(state_info(lab.state).gap, GAP_RESET);
+        state_base(lab.state);
+        one(&lab, SECOND, SCOPE_DISK, DISK_READS, 157);
+        assert_int_equal(apply(&lab), 0);
+        assert_true(state_info(lab.state).valid);
+        assert_int_equal(state_info(lab.state).gap, GAP_NONE);
+        assert_int_equal(state_delta(state_at(lab.state, SCOPE_DISK, 0), DISK_READS, &delta), DELTA_OK);
+        assert_int_equal((int)delta, 7);
+        lab_close(&lab);
+}
+
 static void test_another_writer(void **unused)
 {
         struct lab lab;
@@ -611,6 +637,7 @@ int main(void)
                 cmocka_unit_test(test_absent_in_between),
                 cmocka_unit_test(test_births),
                 cmocka_unit_test(test_suspend_reboot_reset),
+                cmocka_unit_test(test_gap_of_reader),
                 cmocka_unit_test(test_another_writer),
                 cmocka_unit_test(test_lost_frames),
                 cmocka_unit_test(test_rows_that_leave),

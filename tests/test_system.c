@@ -272,6 +272,26 @@ static void test_disk_sysfs(void **state)
         assert_true(c->evidence.in_flight); /* seen by the driver although field 9 is 0: passthrough */
 }
 
+/* A stranger's tree: sums beyond what 64 bits hold bound nothing, and are no number either. */
+static void test_disk_hostile_sum(void **state)
+{
+        struct collect *c = *state;
+        enum { DISKS = 1500 };
+        char *text = malloc(DISKS * 128);
+        size_t length = 0;
+        assert_non_null(text);
+        for (unsigned i = 0; i < DISKS; i++)
+                length += (size_t)snprintf(text + length, 128, " 8 %u sd%u 0 0 0 4294967295 0 0 0 4294967295 0 0 0 0 0 0 4294967295 0 4294967295\n", i, i);
+        file(c, 0, "proc/diskstats", "");
+        file(c, 1, "proc/diskstats", text);
+        free(text);
+        run(c, &collector_disk, NULL);
+        assert_int_equal(collect_tick(c), 0);
+        assert_int_equal(collect_tick(c), 0);
+        assert_true(c->evidence.bound_void);
+        assert_true(c->evidence.device_ns >= 0);
+}
+
 static void sda(struct collect *c, unsigned tree, unsigned reads, unsigned read_ms, unsigned writes, unsigned write_ms, unsigned in_flight)
 {
         char text[256];
@@ -547,6 +567,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 CASE(test_cpu_fields), CASE(test_cpu_evidence), CASE(test_cpu_garbage), CASE(test_cpu_no_cores), CASE(test_disk_columns),
                         CASE(test_disk_sysfs),
+                        CASE(test_disk_hostile_sum),
                 CASE(test_disk_evidence), CASE(test_disk_replaced), CASE(test_disk_iostats), CASE(test_disk_no_flush_fields),
                         CASE(test_lxcfs), CASE(test_vm),
                 CASE(test_net), CASE(test_pressure), CASE(test_pressure_off), CASE(test_facts), CASE(test_live),

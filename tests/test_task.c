@@ -54,7 +54,6 @@ struct fake {
 static void write_file(const struct machine *m, const char *path, const void *bytes, size_t length)
 {
         char whole[256];
-
         snprintf(whole, sizeof whole, "%s/%04lu/%s", m->dir, (unsigned long)m->number, path);
         for (char *slash = strchr(whole + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
                 *slash = '\0';
@@ -71,7 +70,6 @@ static void __attribute__((format(printf, 3, 4))) write_text(const struct machin
 {
         char text[2048];
         va_list arguments;
-
         va_start(arguments, format);
         int n = vsnprintf(text, sizeof text, format, arguments);
         va_end(arguments);
@@ -82,7 +80,6 @@ static void put_task(const struct machine *m, struct fake f)
 {
         char base[64], path[128];
         unsigned threads = f.threads ? f.threads : 1;
-
         if (f.tid)
                 snprintf(base, sizeof base, "proc/%d/task/%d", f.pid, f.tid);
         else
@@ -126,7 +123,6 @@ static void collect(struct machine *m)
 {
         struct procfs_clock now;
         static struct evidence evidence;
-
         procfs_clock(m->procfs, &now);
         m->tick = (struct tick){ .procfs = m->procfs, .sample = m->sample, .evidence = &evidence, .scopes = m->scopes,
                 .interval_ns = m->interval_ns,
@@ -229,7 +225,6 @@ static void assert_text(const struct row *row, int metric, const char *text)
 static void test_everything_of_one_process(void **state)
 {
         struct machine *m = *state;
-
         write_text(m, "etc/passwd", "root:x:0:0::/root:/bin/sh\ndf:x:998:998::/:/bin/false\n");
         put_task(m, (struct fake){ .pid = 10, .comm = "a) b\n(", .user = 7, .system = 3, .minflt = 9, .start = 500, .rss = 11,
                 .uid = 998, .delay = 77, .slices = 5,
@@ -260,7 +255,6 @@ static void test_everything_of_one_process(void **state)
 static void test_pid_reuse_and_exit(void **state)
 {
         struct machine *m = *state;
-
         put_task(m, (struct fake){ .pid = 10, .start = 500, .user = 900, .slices = 5, .cmdline = "old" });
         put_task(m, (struct fake){ .pid = 11, .start = 501, .slices = 5 });
         tick(m);
@@ -277,7 +271,6 @@ static void test_pid_reuse_and_exit(void **state)
 static void test_what_may_not_be_read_is_absent(void **state)
 {
         struct machine *m = *state;
-
         put_task(m, (struct fake){ .pid = 10, .start = 500, .slices = 5 });
         put_task(m, (struct fake){ .pid = 11, .start = 500, .slices = 5 });
         put_task(m, (struct fake){ .pid = 12, .start = 500, .slices = 5 });
@@ -301,11 +294,55 @@ static void test_what_may_not_be_read_is_absent(void **state)
         assert_null(find(m, SCOPE_PROCESS, 12, 500));
 }
 
+/* What a tree of a captured machine does not tell stands as it was; what it tells to be gone is gone. */
+static void test_holes_in_a_captured_machine(void **state)
+{
+        struct machine *m = *state;
+        m->scopes |= SCOPE_BIT(SCOPE_THREAD);
+        put_task(m, (struct fake){ .pid = 10, .start = 500, .user = 7, .slices = 5, .voluntary = 4, .write_bytes = 4096, .rss = 11 });
+        put_task(m, (struct fake){ .pid = 11, .start = 500, .user = 7, .slices = 5 });
+        tick(m);
+        assert_int_equal(get(find(m, SCOPE_THREAD, 10, 500), THREAD_USER_TIME), 7 * TICK_NS);
+        /* Its folder, and no stat in it. */
+        write_text(m, "proc/10/cgroup", "0::/\n");
+        write_text(m, "proc/11/cgroup", "0::/\n");
+        write_text(m, "errors", "proc/11/stat 2\n");
+        tick(m);
+        struct row *r = find(m, SCOPE_PROCESS, 10, 500);
+        assert_int_equal(get(r, PROCESS_USER_TIME), 7 * TICK_NS);
+        assert_int_equal(get(r, PROCESS_PARTIAL), 1);
+        assert_int_equal(m->tick.detail, 2);
+        assert_non_null(find(m, SCOPE_THREAD, 10, 500));
+        assert_null(find(m, SCOPE_PROCESS, 11, 500));
+        /* Its stat alone, read 0.3 s behind the clock: it ran, and nobody looked what else it did. */
+        put_task(m, (struct fake){ .pid = 10, .start = 500, .user = 9, .slices = 6, .rss = 12 });
+        static const char *const others[] = { "statm", "schedstat", "io", "status", "cgroup", "cmdline" };
+        for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+                char path[128];
+                snprintf(path, sizeof path, "%s/%04lu/proc/10/%s", m->dir, (unsigned long)m->number, others[i]);
+                assert_int_equal(unlink(path), 0);
+        }
+        write_text(m, "times", "300000000 proc/10/stat\n300000001 proc\nnonsense\n");
+        tick(m);
+        r = find(m, SCOPE_PROCESS, 10, 500);
+        assert_int_equal(get(r, PROCESS_USER_TIME), 9 * TICK_NS);
+        assert_int_equal(get(r, PROCESS_WRITE_BYTES), 4096);
+        assert_int_equal(get(r, PROCESS_VOLUNTARY), 4);
+        assert_int_equal(get(r, PROCESS_RSS), 11 * 4096);
+        assert_true(has(r, PROCESS_RUN_DELAY));
+        assert_int_equal(get(r, PROCESS_PARTIAL), 0);
+        assert_int_equal(get(r, PROCESS_SINCE), m->mono + 300000000 + 50 * SECOND);
+        assert_int_equal(get(find(m, SCOPE_THREAD, 10, 500), THREAD_USER_TIME), 9 * TICK_NS);
+        /* Not even a folder: it has ended. */
+        write_text(m, "proc/stat", "cpu 1 1 1 1\n");
+        tick(m);
+        assert_null(find(m, SCOPE_PROCESS, 10, 500));
+}
+
 static void test_schedstat_is_the_gate(void **state)
 {
         struct machine *m = *state;
         struct fake f = { .pid = 10, .start = 500, .slices = 5, .voluntary = 5, .write_bytes = 1 };
-
         put_task(m, f);
         tick(m);
         uint64_t first = get(find(m, SCOPE_PROCESS, 10, 500), PROCESS_SINCE);
@@ -336,7 +373,6 @@ static void test_counters_off(void **state)
 {
         struct machine *m = *state;
         struct fake f = { .pid = 10, .start = 500, .user = 4, .voluntary = 5, .block = 3 };
-
         /* sched_info off: every schedstat is "0 0 0"; delay accounting off. Neither is a measured zero. */
         write_text(m, "proc/sys/kernel/task_delayacct", "0\n");
         put_task(m, f);
@@ -745,6 +781,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_everything_of_one_process, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_pid_reuse_and_exit, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_what_may_not_be_read_is_absent, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_holes_in_a_captured_machine, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_schedstat_is_the_gate, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_counters_off, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_exec_and_setuid, setup, teardown),

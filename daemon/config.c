@@ -108,22 +108,35 @@ static uint32_t scope_by_name(const char *name, size_t length)
         return 0;
 }
 
+/* All words of a list: the scopes they name; where one names none, that word. */
+static const char *read_scopes(const char *text, uint32_t *found, size_t *length)
+{
+        *found = 0;
+        for (;; text += *length) {
+                text += strspn(text, ", \t");
+                *length = strcspn(text, ", \t");
+                if (*length == 0)
+                        return NULL;
+                uint32_t bit = scope_by_name(text, *length);
+                if (bit == 0)
+                        return text;
+                *found |= bit;
+        }
+}
+
+const char *config_bad_scope(const char *text, size_t *length)
+{
+        uint32_t found;
+
+        return read_scopes(text, &found, length);
+}
+
 int config_scopes(const char *text, uint32_t *mask)
 {
-        uint32_t found = 0;
+        uint32_t found;
+        size_t length;
 
-        for (;;) {
-                text += strspn(text, ", \t");
-                size_t length = strcspn(text, ", \t");
-                if (length == 0)
-                        break;
-                uint32_t bit = scope_by_name(text, length);
-                if (bit == 0)
-                        return -EINVAL;
-                found |= bit;
-                text += length;
-        }
-        if (found == 0)
+        if (read_scopes(text, &found, &length) != NULL || found == 0)
                 return -EINVAL;
         *mask = found;
         return 0;
@@ -215,6 +228,21 @@ static const struct {
         [SET_CMDLINE] = { "cmdline", "cmdline is not none, name or full", NULL },
 };
 
+/* Of a list of scopes only the word that is wrong. */
+static void complain_scopes(struct load *load, const char *value)
+{
+        char word[81];
+        size_t length;
+        const char *bad = config_bad_scope(value, &length);
+
+        if (bad == NULL) {
+                complain(load, settings[SET_SCOPES].wrong, value);
+                return;
+        }
+        snprintf(word, sizeof word, "%.*s", length < sizeof word ? (int)length : (int)sizeof word - 1, bad);
+        complain(load, "scopes: there is no scope of this name (watop metrics lists them)", word);
+}
+
 static int set_value(struct config *config, enum setting setting, const char *value)
 {
         switch (setting) {
@@ -241,7 +269,9 @@ static int take_setting(void *arg, const char *section, const char *name, const 
                         continue;
                 load->config->mentioned |= 1u << i;
                 int r = set_value(load->config, (enum setting)i, value);
-                if (r < 0)
+                if (r < 0 && i == SET_SCOPES)
+                        complain_scopes(load, value);
+                else if (r < 0)
                         complain(load, r == -ERANGE && settings[i].out_of_range ? settings[i].out_of_range : settings[i].wrong, value);
                 return 1;
         }

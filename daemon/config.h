@@ -32,5 +32,7 @@ int config_reload(const char *path, struct config *, const struct config *base, 
 /* Values as text; 0 or -EINVAL (not such a value), -ERANGE (out of bounds). The result is untouched on failure. */
 int config_interval(const char *text, uint64_t *ns);     /* 250ms, 1s, 1.5, 1m, 1h; bare = seconds */
 int config_size(const char *text, uint64_t *bytes);      /* 64M, 1G, 65536K; bare = bytes */
+/* The first word that names no scope, and its length; NULL when all do (then there are none, if config_scopes refuses the text). */
+const char *config_bad_scope(const char *text, size_t *length);
 int config_scopes(const char *text, uint32_t *scopes);   /* names with commas or blanks; "all"; "default" */
 int config_cmdline(const char *text, enum cmdline_policy *);

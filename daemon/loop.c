@@ -85,6 +85,7 @@ static void hook_hello(void *arg, struct serve_hello *hello)
         *hello = (struct serve_hello){
                 .tick_ns = daemon->config.interval_ns,
                 .scopes = sampler_scopes(daemon->sampler),
+                .always = sampler_scopes(daemon->sampler) & daemon->config.scopes,
                 .ring_fd = daemon->ring_is_memfd ? ring_writer_fd(daemon->ring) : -1,
         };
 }

@@ -18,6 +18,7 @@
 #include "daemon/loop.h"
 #include "daemon/privs.h"
 #include "daemon/sampler.h"
+#include "sample/streams.h"
 #include "sample/trust.h"
 
 static const char usage[] =
@@ -38,8 +39,8 @@ static const char usage[] =
         "  --private FD       started by watop: serve the socket FD only, end when it closes\n"
         "  --help, --version\n";
 
-enum { OPT_CHECK = 256, OPT_INTERVAL, OPT_SCOPES, OPT_CONFIG, OPT_RING, OPT_SOCKET, OPT_ROOT, OPT_CAPTURE, OPT_TICKS, OPT_ANONYMIZE, OPT_FOREGROUND,
-        OPT_PRIVATE, OPT_HELP, OPT_VERSION };
+enum { OPT_CHECK = 256, OPT_INTERVAL, OPT_SCOPES, OPT_CONFIG, OPT_RING, OPT_SOCKET, OPT_ROOT, OPT_CAPTURE, OPT_TICKS, OPT_ANONYMIZE,
+        OPT_FOREGROUND, OPT_PRIVATE, OPT_HELP, OPT_VERSION };
 
 struct options {
         const char *config, *ring, *socket, *root, *capture;
@@ -78,6 +79,16 @@ static int parse_ticks(const char *text, uint64_t *ticks)
         return errno != 0 || *end != '\0' || *text < '0' || *text > '9' || *ticks == 0 ? -EINVAL : 0;
 }
 
+static int wrong_scopes(const char *text)
+{
+        char word[64];
+        size_t length;
+        const char *bad = config_bad_scope(text, &length);
+
+        snprintf(word, sizeof word, "%.*s", bad != NULL && length < sizeof word ? (int)length : (int)sizeof word - 1, bad ? bad : text);
+        return usage_error(bad ? "no such scope (--scopes; watop metrics lists them)" : "--scopes takes names of scopes", word);
+}
+
 /* 0; 2 wrong option (said); -1 done (said). */
 static int parse_option(int c, struct options *options)
 {
@@ -86,7 +97,7 @@ static int parse_option(int c, struct options *options)
         case OPT_INTERVAL:
                 return config_interval(optarg, &options->interval_ns) < 0 ? usage_error("--interval takes 10ms to 1h", optarg) : 0;
         case OPT_SCOPES:
-                return config_scopes(optarg, &options->scopes) < 0 ? usage_error("--scopes takes names of scopes", optarg) : 0;
+                return config_scopes(optarg, &options->scopes) < 0 ? wrong_scopes(optarg) : 0;
         case OPT_CONFIG: options->config = optarg; return 0;
         case OPT_RING: options->ring = optarg; return 0;
         case OPT_SOCKET: options->socket = optarg; return 0;
@@ -110,7 +121,8 @@ static int parse_options(int argc, char **argv, struct options *options)
                 { "scopes", required_argument, NULL, OPT_SCOPES }, { "config", required_argument, NULL, OPT_CONFIG },
                 { "ring", required_argument, NULL, OPT_RING }, { "socket", required_argument, NULL, OPT_SOCKET },
                 { "root", required_argument, NULL, OPT_ROOT }, { "capture", required_argument, NULL, OPT_CAPTURE },
-                { "ticks", required_argument, NULL, OPT_TICKS }, { "anonymize", no_argument, NULL, OPT_ANONYMIZE }, { "foreground", no_argument, NULL, OPT_FOREGROUND },
+                { "ticks", required_argument, NULL, OPT_TICKS }, { "anonymize", no_argument, NULL, OPT_ANONYMIZE },
+                { "foreground", no_argument, NULL, OPT_FOREGROUND },
                 { "private", required_argument, NULL, OPT_PRIVATE }, { "help", no_argument, NULL, OPT_HELP },
                 { "version", no_argument, NULL, OPT_VERSION }, { 0 },
         };
@@ -193,6 +205,30 @@ static uint64_t ring_size(const struct daemon *daemon, const struct options *opt
         return size;
 }
 
+/* Why a path cannot be ours. "File exists" alone helps nobody: what is there is said too. */
+static void say_path(const char *path, int error)
+{
+        char there[80];
+        bool foreign = error == -EEXIST || error == -EPERM || error == -EACCES || error == -ELOOP || error == -EISDIR || error == -ENOTDIR;
+
+        place_describe(path, there, sizeof there);
+        if (foreign && strcmp(there, "nothing") != 0)
+                fprintf(stderr, "watopd: %s: %s is there, not ours to replace (%s)\n", path, there, strerror(-error));
+        else
+                fprintf(stderr, "watopd: %s: %s\n", path, strerror(-error));
+}
+
+/* The socket's path, or the lock beside it where the path itself is free or an old socket. */
+static void say_socket(const char *path, int error)
+{
+        char lock[PATH_MAX + 8];
+        struct stat st;
+
+        snprintf(lock, sizeof lock, "%s.lock", path);
+        bool free_path = lstat(path, &st) < 0 || S_ISSOCK(st.st_mode);
+        say_path(free_path && lstat(lock, &st) == 0 ? lock : path, error);
+}
+
 /* The ring as a file that group watop may read, or a memfd where a file would cause disk writes. */
 static int make_ring(struct daemon *daemon, const struct options *options, const struct place *place)
 {
@@ -220,7 +256,10 @@ static int make_ring(struct daemon *daemon, const struct options *options, const
                 daemon->ring_is_memfd = r == 0;
         }
         if (r < 0) {
-                fprintf(stderr, "watopd: %s: %s\n", options->private_fd < 0 ? place->ring : "ring", strerror(-r));
+                if (options->private_fd < 0)
+                        say_path(place->ring, r);
+                else
+                        fprintf(stderr, "watopd: ring: %s\n", strerror(-r));
                 return r;
         }
         daemon->ring_bytes = size;
@@ -246,8 +285,10 @@ static int make_socket(struct daemon *daemon, const struct options *options, con
                         return r;
                 }
         }
-        if (r < 0)
-                fprintf(stderr, "watopd: %s: %s\n", options->private_fd < 0 ? place->socket : "control socket", strerror(-r));
+        if (r < 0 && options->private_fd < 0)
+                say_socket(place->socket, r);
+        else if (r < 0)
+                fprintf(stderr, "watopd: control socket: %s\n", strerror(-r));
         return r;
 }
 
@@ -326,15 +367,44 @@ static int run(struct daemon *daemon, const struct options *options, const struc
         return r;
 }
 
+/* The daemon, from its place to its end. */
+static int serve_place(struct daemon *daemon, const struct options *options, const struct place *place, int placed)
+{
+        if (placed < 0 && options->private_fd < 0) {
+                fprintf(stderr, "watopd: no place for the ring: set XDG_RUNTIME_DIR, or give --ring\n");
+                return placed;
+        }
+        if (options->private_fd < 0 && options->ring == NULL && options->socket == NULL) {
+                int r = place_make(place);
+                if (r < 0) {
+                        say_path(place->folder, r);
+                        return r;
+                }
+        }
+        return run(daemon, options, place);
+}
+
+/* Exit status: what could not be written is an error too. */
+static int finish(int status)
+{
+        if (fflush(stdout) == 0 && !ferror(stdout))
+                return status;
+        if (errno != EPIPE)
+                fprintf(stderr, "watopd: standard output: %s\n", strerror(errno ? errno : EIO));
+        return status != 0 ? status : 1;
+}
+
 int main(int argc, char **argv)
 {
         struct options options;
         struct place place = { .folder = "" };
         struct daemon daemon = { .serve = NULL };
 
+        if (streams_open() < 0)
+                return 1;
         int r = parse_options(argc, argv, &options);
         if (r != 0)
-                return r < 0 ? 0 : r;
+                return finish(r < 0 ? 0 : r);
         umask(077);
         privs_limits();
         r = procfs_open_root(options.root, &daemon.procfs);
@@ -345,21 +415,9 @@ int main(int argc, char **argv)
         daemon.captured = !procfs_live(daemon.procfs);
         daemon.ticks = options.ticks;
         int placed = place_find(options.ring, options.socket, &place);
-        if (options.check) {
-                r = check_run(daemon.procfs, &place, placed);
-        } else {
-                if (placed < 0 && options.private_fd < 0)
-                        fprintf(stderr, "watopd: no place for the ring: set XDG_RUNTIME_DIR, or give --ring\n");
-                else
-                        placed = 0;
-                r = placed;
-                if (r == 0 && options.private_fd < 0 && options.ring == NULL && options.socket == NULL && (r = place_make(&place)) < 0)
-                        fprintf(stderr, "watopd: %s: %s\n", place.folder, strerror(-r));
-                if (r == 0)
-                        r = load_settings(&daemon, &options);
-                if (r == 0)
-                        r = run(&daemon, &options, &place);
-        }
+        r = load_settings(&daemon, &options);
+        if (r == 0)
+                r = options.check ? check_run(daemon.procfs, &place, placed) : serve_place(&daemon, &options, &place, placed);
         procfs_close_root(daemon.procfs);
-        return r == 0 ? 0 : 1;
+        return finish(r == 0 ? 0 : 1);
 }

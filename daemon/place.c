@@ -101,6 +101,19 @@ int place_make(const struct place *place)
         return 0;
 }
 
+void place_describe(const char *path, char *text, size_t size)
+{
+        struct stat st;
+
+        if (lstat(path, &st) < 0) {
+                snprintf(text, size, "nothing");
+                return;
+        }
+        const char *what = S_ISREG(st.st_mode) ? "a file" : S_ISDIR(st.st_mode) ? "a directory" : S_ISLNK(st.st_mode) ? "a symbolic link" :
+                S_ISSOCK(st.st_mode) ? "a socket" : S_ISFIFO(st.st_mode) ? "a pipe" : "a device";
+        snprintf(text, size, "%s of uid %u, mode %03o", what, (unsigned)st.st_uid, (unsigned)st.st_mode & 07777);
+}
+
 bool place_in_memory(const char *folder)
 {
         struct statfs fs;

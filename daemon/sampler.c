@@ -136,6 +136,22 @@ static void open_parts(struct sampler *sampler)
         }
 }
 
+/* Captured machine: the next tree that is there. A copy may have lost some: the ones after them still count. 0, -ENODATA, or -errno of a
+ * tree that is damaged. */
+static int enter_next(struct sampler *sampler)
+{
+        for (;;) {
+                int next = procfs_next(sampler->options.procfs, sampler->tree);
+                if (next < 0)
+                        return next == -ENOENT ? -ENODATA : next;
+                int r = procfs_enter(sampler->options.procfs, (unsigned)next, -1);
+                sampler->tree = (unsigned)next;
+                if (r != -ENOENT && r != -ENOTDIR)
+                        return r;
+                sampler->tree++;
+        }
+}
+
 int sampler_new(const struct sampler_options *options, struct sampler **result)
 {
         struct sampler *sampler = calloc(1, sizeof *sampler);
@@ -153,7 +169,7 @@ int sampler_new(const struct sampler_options *options, struct sampler **result)
         if (procfs_live(options->procfs))
                 sampler->statm_fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
         else
-                procfs_enter(options->procfs, 0, -1);
+                enter_next(sampler);
         tell_settings(sampler);
         number_tree(sampler, -1);
         open_parts(sampler);
@@ -284,11 +300,13 @@ static void start_tick(struct sampler *sampler, const struct sampler_order *orde
                 .scopes = sampler_scopes_on(sampler),
                 .leases = sampler->leases,
                 .interval_ns = interval,
-                /* A fifth of the interval stays for the rest of the tick and for whoever else wants the core. */
-                .deadline_ns = now->mono_ns + interval / 5 * 4,
+                /* A fifth of the interval stays for the rest of the tick and for whoever else wants the core. A capture is late rather
+                 * than full of holes. */
+                .deadline_ns = sampler->options.capture ? UINT64_MAX / 2 : now->mono_ns + interval / 5 * 4,
                 .number = sampler->number++,
                 .cmdline = sampler->options.cmdline,
                 .extra = order->extra || order->mark != NULL,
+                .capture = sampler->options.capture,
                 .detail = sampler->detail_floor,
                 .settings = procfs_live(sampler->options.procfs) ? sampler->settings : NULL,
                 .alive = sampler->options.alive,
@@ -550,19 +568,22 @@ void sampler_between(struct sampler *sampler)
 int sampler_step(struct sampler *sampler, unsigned clients, struct sampler_frame *frame)
 {
         struct procfs *procfs = sampler->options.procfs;
-        unsigned tree = sampler->tree;
+        unsigned wanted = sampler->tree;
 
         if (procfs_live(procfs))
                 return -EINVAL;
+        int r = enter_next(sampler);
+        if (r < 0)
+                return r;
         /* What happened between two trees is seen before the later one; ahead of the first there is nothing to explain. */
-        if (procfs_enter(procfs, tree, -1) < 0)
-                return -ENODATA;
-        for (int sub = 0; sampler->number > 0 && sub < SUBS_MAX && procfs_enter(procfs, tree, sub) == 0; sub++)
+        for (int sub = 0; sampler->number > 0 && sub < SUBS_MAX && procfs_enter(procfs, sampler->tree, sub) == 0; sub++)
                 run_between(sampler);
-        if (procfs_enter(procfs, tree, -1) < 0)
-                return -ENODATA;
+        r = procfs_enter(procfs, sampler->tree, -1);
+        if (r < 0)
+                return r == -ENOENT ? -ENODATA : r;
         read_boot_id(sampler);
-        return sampler_tick(sampler, &(struct sampler_order){ .clients = clients }, frame);
+        uint32_t missed = sampler->number > 0 ? sampler->tree - wanted : 0;
+        return sampler_tick(sampler, &(struct sampler_order){ .missed = missed, .clients = clients }, frame);
 }
 
 /* ---- what became of it ---------------------------------------------------------------------------------------------------- */

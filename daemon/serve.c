@@ -29,8 +29,11 @@ struct allowance {
 };
 
 #define MS UINT64_C(1000000)
+/* The rest of the places is for who asks something and leaves: a reader that only wants the ring's descriptor. */
+enum { LEASE_HOLDERS = SERVE_CLIENTS - 4 };
 enum { PER_USER = SERVE_CLIENTS / 2, BACKLOG = 16, SEND_BYTES = 4096 };
 #define BURST_NS (1000 * MS)
+#define IDLE_NS (5000 * MS)
 #define REQUEST_NS (10 * MS)    /* 100 a second */
 #define FRAME_NS (50 * MS)      /* those that take a frame: 20 a second and client, */
 #define ALL_FRAMES_NS (20 * MS) /* 50 a second in all */
@@ -40,7 +43,7 @@ struct client {
         bool adopted;
         pid_t pid;
         uid_t uid;
-        uint64_t leases;
+        uint64_t leases, last_ns; /* last_ns: of the last request */
         struct allowance requests;
 };
 
@@ -309,6 +312,14 @@ static uint64_t settle_leases(struct serve *s)
         return s->hooks.lease(s->hooks.arg, wanted);
 }
 
+static bool may_lease(const struct serve *s, const struct client *c)
+{
+        size_t holders = 0;
+        for (size_t i = 0; i < SERVE_CLIENTS; i++)
+                holders += s->clients[i].fd >= 0 && s->clients[i].leases != 0;
+        return c->adopted || c->leases != 0 || holders < LEASE_HOLDERS;
+}
+
 static void drop(struct serve *s, struct client *c)
 {
         bool held = c->leases != 0;
@@ -362,9 +373,12 @@ static int handle(struct serve *s, struct client *c, const struct control_reques
                 s->hooks.hello(s->hooks.arg, &hello);
                 a->tick_ns = hello.tick_ns;
                 a->scopes = hello.scopes;
+                a->value = hello.always;
                 *fd = hello.ring_fd;
                 return 0;
         case CONTROL_LEASE:
+                if (q->value != 0 && !may_lease(s, c))
+                        return EUSERS;
                 c->leases = q->value;
                 a->value = settle_leases(s) & q->value;
                 return 0;
@@ -412,6 +426,7 @@ static void serve_client(struct serve *s, struct client *c, uint64_t now)
                 drop(s, c);
                 return;
         }
+        c->last_ns = now;
         if (!c->adopted)
                 pay(&c->requests, REQUEST_NS, now);
         int fd = -1;
@@ -423,7 +438,22 @@ static void serve_client(struct serve *s, struct client *c, uint64_t now)
 
 /* ---- arrivals ----------------------------------------------------------------------------------------------------------------- */
 
-static struct client *free_place(struct serve *s, uid_t uid)
+/* The connection without a lease that was silent for the longest time, if that is long enough. Of one user only, when `same`. */
+static struct client *idle_place(struct serve *s, uid_t uid, bool same, uint64_t now)
+{
+        struct client *idle = NULL;
+        for (size_t i = 0; i < SERVE_CLIENTS; i++) {
+                struct client *c = &s->clients[i];
+                if (c->fd >= 0 && c->leases == 0 && now - c->last_ns >= IDLE_NS && (!same || c->uid == uid) &&
+                    (idle == NULL || c->last_ns < idle->last_ns))
+                        idle = c;
+        }
+        if (idle)
+                drop(s, idle);
+        return idle;
+}
+
+static struct client *free_place(struct serve *s, uid_t uid, uint64_t now)
 {
         struct client *place = NULL;
         unsigned same = 0;
@@ -435,7 +465,8 @@ static struct client *free_place(struct serve *s, uid_t uid)
                         same++;
         }
         /* One user cannot take all places, unless he could stop the daemon anyway. */
-        return same >= PER_USER && uid != 0 && uid != geteuid() ? NULL : place;
+        bool limited = same >= PER_USER && uid != 0 && uid != geteuid();
+        return place && !limited ? place : idle_place(s, uid, limited, now);
 }
 
 /* Too many: said, so that the client need not guess. Its request is taken first,
@@ -465,12 +496,12 @@ static void serve_arrival(struct serve *s, uint64_t now)
                 close(fd);
                 return;
         }
-        struct client *c = free_place(s, peer.uid);
+        struct client *c = free_place(s, peer.uid, now);
         if (!c) {
                 refuse(fd);
                 return;
         }
-        *c = (struct client){ .fd = fd, .pid = peer.pid, .uid = peer.uid };
+        *c = (struct client){ .fd = fd, .pid = peer.pid, .uid = peer.uid, .last_ns = now };
 }
 
 /* ---- the round ---------------------------------------------------------------------------------------------------------------- */

@@ -20,11 +20,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* When places are short, a connection that holds no lease and asked nothing for 5 s loses its own. */
 enum { SERVE_CLIENTS = 32, SERVE_FDS = SERVE_CLIENTS + 2 }; /* + the listening and the adopted socket */
 
 struct serve_hello {
         uint64_t tick_ns;
         uint32_t scopes;  /* SCOPE_BIT mask that may be given */
+        uint32_t always;  /* those of them that are sampled without a lease */
         int ring_fd;      /* read-only descriptor to pass on when the ring is a memfd, else -1; stays the hook's */
 };
 

@@ -55,6 +55,48 @@ done
 check "--help and --version" $?
 out=$("$watopd" --check) && printf '%s\n' "$out" | grep -q '^cpu ' && printf '%s\n' "$out" | grep -q CAP_SYS_PTRACE
 check "--check says what it may see" $? "$out"
+out=$("$watopd" --config /nonexistent/ini --check 2>&1)
+status=$?
+[ $status = 1 ] && printf '%s\n' "$out" | grep -q '/nonexistent/ini'
+check "--check fails where the start would" $? "exit $status: $out"
+out=$("$watopd" --scopes cpu,dsk 2>&1)
+[ "${out#*dsk: no such scope}" != "$out" ] && [ "${out#*cpu}" = "$out" ]
+check "--scopes names the word that is none" $? "$out"
+
+# ---- closed descriptors ------------------------------------------------------------------------------------------------------
+"$watopd" --version >&- 2>"$dir/err"
+status=$?
+[ $status = 1 ] && grep -q 'standard output' "$dir/err"
+check "watopd with its output closed" $? "exit $status: $(cat "$dir/err")"
+if [ -x "$bin/watop" ]; then
+  timeout 20 "$bin/watop" cpu --private 0.1 2 >&- 2>"$dir/err" </dev/null
+  status=$?
+  [ $status = 1 ] && grep -q 'Bad file descriptor' "$dir/err"
+  check "watop with its output closed fails and says so" $? "exit $status: $(cat "$dir/err")"
+  for closed in '2>&-' '<&-' '<&- 2>&-'; do
+    out=$(eval "timeout 20 \"\$bin/watop\" cpu --private --quiet 0.1 2 $closed")
+    status=$?
+    [ $status = 0 ] && [ "$(printf '%s\n' "$out" | grep -c '^SUM ')" = 2 ]
+    check "watop with $closed" $? "exit $status: $out"
+  done
+  timeout 20 "$bin/watop" cpu --private --quiet 0.1 2 >&- 2>&- <&-
+  status=$?
+  [ $status = 1 ]
+  check "watop with all three closed" $? "exit $status"
+fi
+
+# ---- what is not ours --------------------------------------------------------------------------------------------------------
+mkdir "$dir/foreign"
+echo "a letter" >"$dir/foreign/ring"
+out=$("$watopd" --ring "$dir/foreign/ring" 2>&1 </dev/null)
+status=$?
+[ $status = 1 ] && printf '%s\n' "$out" | grep -q "$dir/foreign/ring: a file of uid $(id -u)" && grep -q letter "$dir/foreign/ring"
+check "a file in the ring's place is named and kept" $? "exit $status: $out"
+rm "$dir/foreign/ring" && mkdir "$dir/foreign/control"
+out=$("$watopd" --ring "$dir/foreign/ring" 2>&1 </dev/null)
+status=$?
+[ $status = 1 ] && printf '%s\n' "$out" | grep -q "$dir/foreign/control: a directory of uid $(id -u)" && [ ! -e "$dir/foreign/ring" ]
+check "a directory in the socket's place is named" $? "exit $status: $out"
 
 # ---- rights ------------------------------------------------------------------------------------------------------------------
 cat >"$dir/ini" <<END
@@ -122,11 +164,44 @@ if [ -x "$bin/watop" ]; then
   check "an interval that is no multiple is refused" $? "exit $status: $out"
 fi
 
+# ---- many readers ------------------------------------------------------------------------------------------------------------
+# crowd COUNT ARGUMENT...: so many readers at once; how many succeeded in $served, what the others say in $out
+crowd() {
+  local i jobs=() count=$1
+  shift
+  rm -f "$dir"/crowd.*
+  for i in $(seq "$count"); do
+    timeout 60 "$bin/watop" "$@" >/dev/null 2>"$dir/crowd.$i" </dev/null &
+    jobs+=("$!")
+  done
+  served=0
+  for i in "${jobs[@]}"; do wait "$i" && served=$((served + 1)); done
+  out=$(sort "$dir"/crowd.* | uniq -c)
+}
+if [ -x "$bin/watop" ]; then
+  crowd 50 cpu --ring "$ring" 0.5 2
+  [ "$served" = 50 ]
+  check "50 readers of the ring" $? "$served: $out"
+  crowd 50 task -t --ring "$ring" 1 2
+  [ "$served" = 50 ]
+  check "50 readers that want a lease" $? "$served: $out"
+fi
+
 # ---- death and return --------------------------------------------------------------------------------------------------------
 if [ -x "$bin/watop" ]; then
   start "$dir/reader" "$bin/watop" cpu --ring "$ring" 0.1 1000000
   reader=$pid
   within 5 grep -q SUM "$dir/reader"
+  "$bin/watop" cpu --quiet --ring "$ring" --format json 0.1 60 >"$dir/json" 2>/dev/null </dev/null &
+  json=$!
+  pids+=("$json")
+  within 5 test -s "$dir/json"
+  kill -STOP "$first"
+  within 8 grep -q 'does not answer (stopped?)' "$dir/reader" && ! grep -q 'is gone' "$dir/reader"
+  check "SIGSTOP: the reader says so, and not that it is gone" $? "$(tail -n 3 "$dir/reader")"
+  kill -CONT "$first"
+  within 8 grep -q '"interval":null,"gap":"reset"' "$dir/json"
+  check "the time without it is a report of its own" $? "$(cut -c1-120 "$dir/json" | tail -n 3)"
 fi
 kill -9 "$first" && wait "$first" 2>/dev/null
 within 5 gone "$first"
@@ -141,6 +216,13 @@ check "kill -9, then another one starts over what was left" $? "$(cat "$dir/log2
 if [ -x "$bin/watop" ]; then
   within 5 grep -q "pid $second" "$dir/reader"
   check "the reader is attached again" $? "$(tail -n 3 "$dir/reader")"
+  wait "$json"
+  status=$?
+  real=$(grep -c '"gap":null\|"gap":"late"' "$dir/json") reset=$(grep -c '"interval":null,"gap":"reset".*"cpu":\[\]' "$dir/json")
+  [ "$status $real $reset" = "0 60 2" ]
+  check "each outage is one report without interval and rows; the count is of the others" $? "exit $status: $real real, $reset reset"
+  grep -q ' - s  gap=reset$' "$dir/reader"
+  check "and one line in text" $?
   kill -INT "$reader"
   within 5 gone "$reader"
   check "SIGINT ends the reader" $?
@@ -173,6 +255,12 @@ else
     out=$("$bin/watop" cpu --ring "$disk/ring" 0.2 1 2>&1 </dev/null)
     printf '%s\n' "$out" | grep -q "pid $third, 100 ms ticks" && printf '%s\n' "$out" | grep -q '^SUM '
     check "watop gets it from the socket" $? "$out"
+    crowd 50 cpu --ring "$disk/ring" 0.5 2
+    [ "$served" = 50 ]
+    check "50 readers of a memfd" $? "$served: $out"
+    crowd 50 task -t --ring "$disk/ring" 1 2
+    [ "$served" = 50 ]
+    check "50 readers of a memfd that want a lease" $? "$served: $out"
   fi
   kill -TERM "$third"
   wait "$third"
@@ -200,6 +288,15 @@ if [ -x "$bin/watop" ]; then
   out=$("$bin/watop" cpu --root "$dir/captured" 0.1 2>/dev/null </dev/null)
   [ "$(printf '%s\n' "$out" | grep -c '^SUM ')" = 3 ]
   check "three reports come from it" $? "$out"
+  rm -r "$dir/captured/0001"
+  out=$("$bin/watop" cpu --root "$dir/captured" --format json 0.1 2>/dev/null </dev/null)
+  [ "$(printf '%s\n' "$out" | wc -l)" = 2 ] && printf '%s\n' "$out" | head -n 1 | grep -q '"gap":"late"'
+  check "a tree that is missing is passed over, over the true time" $? "$out"
+  rm "$dir"/captured/*/proc/stat
+  out=$("$bin/watop" cpu --root "$dir/captured" --format json 0.1 2>&1 </dev/null)
+  status=$?
+  [ $status -lt 2 ] && ! printf '%s\n' "$out" | grep -q '"CPU":"0"'
+  check "a machine whose cores cannot be read" $? "exit $status: $out"
 fi
 
 # ---- an ordinary user --------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ static void count_hello(void *arg, struct serve_hello *hello)
 {
         struct counted *c = arg;
         c->hellos++;
-        *hello = (struct serve_hello){ .tick_ns = 1000000000, .scopes = 15, .ring_fd = c->ring_fd };
+        *hello = (struct serve_hello){ .tick_ns = 1000000000, .scopes = 15, .always = 3, .ring_fd = c->ring_fd };
 }
 
 static uint64_t count_lease(void *arg, uint64_t wanted)

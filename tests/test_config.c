@@ -106,6 +106,12 @@ static void sizes_and_words(void **unused)
         assert_int_equal(mask, SCOPE_BIT(SCOPE_COUNT) - 1);
         assert_int_equal(config_scopes("cpu,disc", &mask), -EINVAL);
         assert_int_equal(config_scopes(" , ", &mask), -EINVAL);
+        size_t length;
+        const char *bad = config_bad_scope("cpu, disc disk", &length);
+        assert_non_null(bad);
+        assert_int_equal(length, 4);
+        assert_memory_equal(bad, "disc", 4);
+        assert_null(config_bad_scope("cpu disk", &length));
         assert_int_equal(config_cmdline("name", &policy), 0);
         assert_int_equal(policy, CMDLINE_NAME);
         assert_int_equal(config_cmdline("Full", &policy), -EINVAL);
@@ -144,6 +150,18 @@ static void bad_lines_are_named(void **unused)
         assert_int_equal(config.cmdline, CMDLINE_NAME);
         assert_int_equal(config.ring_size, 64u << 20);
         assert_int_equal(config.scopes, SCOPE_BIT(SCOPE_CPU) | SCOPE_BIT(SCOPE_DISK));
+}
+
+static void bad_scope_is_named(void **unused)
+{
+        struct config config;
+        struct said said;
+
+        (void)unused;
+        config_default(&config);
+        assert_int_equal(load("scopes = cpu, dsk, net\n", &config, &said), 1);
+        assert_non_null(strstr(said.why[0], ": dsk"));
+        assert_null(strstr(said.why[0], "net"));
 }
 
 static void strange_bytes(void **unused)
@@ -208,7 +226,7 @@ static void not_a_file(void **unused)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(intervals), cmocka_unit_test(sizes_and_words), cmocka_unit_test(bad_lines_are_named),
+                cmocka_unit_test(intervals), cmocka_unit_test(sizes_and_words), cmocka_unit_test(bad_lines_are_named), cmocka_unit_test(bad_scope_is_named),
                 cmocka_unit_test(strange_bytes), cmocka_unit_test(reload_keeps_and_resets), cmocka_unit_test(not_a_file),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -141,6 +141,7 @@ static void test_verbs(void **unused)
         assert_int_equal(control_hello(c, &a, &fd), 0);
         assert_int_equal(a.tick_ns, 1000000000);
         assert_int_equal(a.scopes, 15);
+        assert_int_equal(a.value, 3);
         assert_true(fd >= 0);
         assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
         assert_int_equal(fstat(fd, &st), 0);
@@ -399,6 +400,85 @@ static void test_too_many(void **unused)
                 if (i != 3)
                         close(fds[i]);
         stop_server();
+        end_server();
+}
+
+/* One round as if it were so many ns later. */
+static void round_later(uint64_t later)
+{
+        struct pollfd fds[SERVE_FDS];
+        struct timespec t;
+        uint64_t deadline = UINT64_MAX;
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        uint64_t now = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec + later;
+        size_t n = serve_fds(server.serve, fds, SERVE_FDS, now, &deadline);
+        if (poll(fds, n, 0) > 0)
+                serve_run(server.serve, fds, n, now);
+}
+
+static bool hung_up(int fd)
+{
+        struct pollfd p = { .fd = fd };
+        return poll(&p, 1, 0) > 0 && (p.revents & POLLHUP);
+}
+
+static void send_lease(int fd, uint64_t scopes_wanted)
+{
+        struct control_request q = request(CONTROL_LEASE);
+        q.value = scopes_wanted;
+        assert_int_equal(send(fd, &q, sizeof q, 0), sizeof q);
+}
+
+static void test_idle(void **unused)
+{
+        int fds[SERVE_CLIENTS], next;
+        begin_server();
+        for (size_t i = 0; i < SERVE_CLIENTS; i++) {
+                fds[i] = raw_client();
+                settle(i + 1);
+        }
+        send_lease(fds[0], 1);
+        serve_round(server.serve, 10);
+        assert_int_equal(serve_leases(server.serve), 1);
+        next = raw_client();
+        round_later(UINT64_C(4000000000)); /* all were heard of less than 5 s ago */
+        assert_true(hung_up(next));
+        close(next);
+        next = raw_client();
+        round_later(UINT64_C(6000000000));
+        assert_false(hung_up(next));
+        assert_int_equal(serve_clients(server.serve), SERVE_CLIENTS);
+        assert_false(hung_up(fds[0])); /* who holds a lease may be silent */
+        assert_int_equal(serve_leases(server.serve), 1);
+        size_t gone = 0;
+        for (size_t i = 0; i < SERVE_CLIENTS; i++) {
+                gone += hung_up(fds[i]);
+                close(fds[i]);
+        }
+        assert_int_equal(gone, 1);
+        close(next);
+        end_server();
+}
+
+/* Some places stay for who only asks something. */
+static void test_lease_places(void **unused)
+{
+        struct control_answer a;
+        int fds[SERVE_CLIENTS];
+        size_t held = 0;
+        begin_server();
+        for (size_t i = 0; i < SERVE_CLIENTS; i++) {
+                fds[i] = raw_client();
+                settle(i + 1);
+                send_lease(fds[i], 1);
+                while (recv(fds[i], &a, sizeof a, MSG_DONTWAIT) != (ssize_t)sizeof a)
+                        serve_round(server.serve, 10);
+                assert_true(a.error == 0 || a.error == EUSERS);
+                held += a.error == 0;
+        }
+        assert_true(held < SERVE_CLIENTS && held > SERVE_CLIENTS / 2);
+        for (size_t i = 0; i < SERVE_CLIENTS; i++)
+                close(fds[i]);
         end_server();
 }
 
@@ -663,6 +743,8 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_sent_descriptors, start, finish),
                 cmocka_unit_test_setup_teardown(test_flood, start, finish),
                 cmocka_unit_test_setup_teardown(test_too_many, start, finish),
+                cmocka_unit_test_setup_teardown(test_idle, start, finish),
+                cmocka_unit_test_setup_teardown(test_lease_places, start, finish),
                 cmocka_unit_test_setup_teardown(test_path, start, finish),
                 cmocka_unit_test(test_lifeline),
                 cmocka_unit_test(test_bad_answers),

@@ -353,6 +353,56 @@ static void gaps_are_named(void **unused)
         rig_close(&rig);
 }
 
+/* A copy that lost some trees: what is there still counts, over the true time. */
+static void missing_trees_are_passed_over(void **unused)
+{
+        struct rig rig;
+        struct sampler_frame frame;
+        char path[400];
+
+        (void)unused;
+        put_tree(2, (struct machine){ .seconds = 2, .boot = '1' });
+        put_tree(4, (struct machine){ .seconds = 4, .boot = '1' });
+        put_tree(5, (struct machine){ .seconds = 5, .boot = '1' });
+        put_tree(12, (struct machine){ .seconds = 12, .boot = '1' });
+        put("0007", "a file in the place of a tree\n");
+        snprintf(path, sizeof path, "%s/0005/proc/stat", root);
+        unlink(path); /* no cores in this one, but a frame */
+        rig_open(&rig, SCOPE_BIT(SCOPE_CPU));
+        static const struct { uint32_t missed; unsigned seconds; } want[] = { { 0, 2 }, { 1, 4 }, { 0, 5 }, { 6, 12 } };
+        for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+                const struct frame_head *head = step(&rig);
+                assert_int_equal(head->missed, want[i].missed);
+                assert_int_equal(head->gap, want[i].missed ? GAP_LATE : GAP_NONE);
+                assert_int_equal(head->mono_ns, (1000 + want[i].seconds) * SECOND);
+        }
+        assert_int_equal(state_count(rig.state, SCOPE_CPU), 2);
+        assert_int_equal(sampler_step(rig.sampler, 0, &frame), -ENODATA);
+        rig_close(&rig);
+}
+
+/* A machine whose cores cannot be read: frames without them. */
+static void no_cores(void **unused)
+{
+        struct rig rig;
+
+        (void)unused;
+        for (unsigned i = 0; i < 3; i++) {
+                char path[400];
+                put_tree(i, (struct machine){ .seconds = i, .boot = '1' });
+                snprintf(path, sizeof path, "%s/%04u/proc/stat", root, i);
+                unlink(path);
+                snprintf(path, sizeof path, "%04u/errors", i);
+                if (i == 1)
+                        put(path, "proc/stat EACCES\n");
+        }
+        rig_open(&rig, SCOPE_BIT(SCOPE_CPU));
+        for (int i = 0; i < 3; i++)
+                step(&rig);
+        assert_int_equal(state_count(rig.state, SCOPE_CPU), 0);
+        rig_close(&rig);
+}
+
 static void leases_switch_scopes(void **unused)
 {
         struct rig rig;
@@ -489,6 +539,8 @@ int main(void)
                 cmocka_unit_test(settings_are_facts),
                 cmocka_unit_test_setup_teardown(no_devices_no_ceiling, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(gaps_are_named, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(missing_trees_are_passed_over, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(no_cores, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(leases_switch_scopes, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(refused_frames_lose_detail, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(refused_twice_keeps_the_busiest, set_up, tear_down),

@@ -147,6 +147,19 @@ key H; loses 'PID/TID'; say $? "H again"
 key Space; sees 'PAUSED'; say $? "Space pauses"
 key Down Down End Home PPage NPage r r Left Right; sees 'PAUSED'; say $? "keys while paused"
 key Space; loses 'PAUSED'; say $? "Space goes on"
+# After a pause the present is shown, not what waited in the ring: the screen's clock goes with ours.
+fresh() {
+  local shown now
+  shown=$(screen | sed -nE '1s/.* ([0-9]{2}):([0-9]{2}):([0-9]{2}).*/\1 \2 \3/p') now=$(date '+%H %M %S')
+  [ -n "$shown" ] || return 1
+  set -- $shown $now
+  local behind=$(((10#$4 * 60 + 10#$5) * 60 + 10#$6 - (10#$1 * 60 + 10#$2) * 60 - 10#$3))
+  [ $behind -ge -1 ] && [ $behind -le 3 ]
+}
+key Space; sees 'PAUSED'
+sleep 8
+key Space; loses 'PAUSED' && LIMIT=4 wait_until fresh
+say $? "after a pause the screen shows the present"
 key +; sees ' 2\.0s'; say $? "+ makes the interval longer"
 key -; sees ' 1\.0s'; say $? "- makes it shorter"
 key d; sees '^interval:'; key 500ms Enter; sees ' 0\.50s'; say $? "d takes an interval"

@@ -18,7 +18,7 @@
 
 /* ---- states ------------------------------------------------------------------------------------------------------ */
 
-enum made { MADE_REACTOR, MADE_DISK, MADE_MANY, MADE_FIRST, MADE_HOSTILE, MADE_NOTHING, MADE_COUNT };
+enum made { MADE_REACTOR, MADE_DISK, MADE_MANY, MADE_FIRST, MADE_HOSTILE, MADE_NOTHING, MADE_WAITS, MADE_COUNT };
 
 struct machine {
         struct sample *sample;
@@ -141,6 +141,36 @@ static void add_fact(struct machine *m, const char *name, const char *value)
         text(row, FACT_VALUE, value);
 }
 
+/* What sleeps and still may not be left out: processes whose threads wait, devices that hold requests. */
+static void add_waits(struct machine *m, enum scope scope, unsigned step)
+{
+        for (unsigned n = 0; scope == SCOPE_PROCESS && n < 101; n++) {
+                char name[16];
+                snprintf(name, sizeof name, n == 100 ? "reactor" : "hang%u", n);
+                add_task(m, 50000 + n * 10, step, name, 0, 'S', "");
+        }
+        for (unsigned n = 0; scope == SCOPE_WAITER && n < 101; n++) {
+                struct row *row = row_of(m, SCOPE_WAITER, 50003 + n * 10, 1);
+                row_set(row, WAITER_TGID, 50000 + n * 10);
+                row_set(row, WAITER_STATE, n == 100 ? 'S' : 'D');
+                row_set(row, WAITER_WITNESS, n == 100 ? 3 : 6);
+                row_set(row, WAITER_SINCE, SECOND);
+                text(row, WAITER_COMM, "pool");
+                text(row, WAITER_WCHAN, "rpc_wait_bit_killable");
+        }
+        if (scope != SCOPE_DISK)
+                return;
+        add_disk(m, 4, step, "sdpass", "w", "", 0, false); /* only the driver knows of its request */
+        struct row *pass = row_of(m, SCOPE_DISK, key_of_name("sdpass", 6, 0).a, 4);
+        row_set(pass, DISK_DRIVER_READS, 1);
+        row_set(pass, DISK_DRIVER_WRITES, 0);
+        add_disk(m, 5, step, "md0", "s", "md1", 7, false);  /* a circle */
+        add_disk(m, 6, step, "md1", "s", "md0", 7, false);
+        add_disk(m, 7, step, "nvme0c0n1", "h", "", 0, true); /* a path that hangs */
+        add_disk(m, 8, step, "nvme0c1n1", "h", "", 5, false);
+        add_disk(m, 9, step, "unused", "w", "", 0, false);
+}
+
 static void begin_scope(struct machine *m, enum scope scope, uint64_t now)
 {
         sample_scope_begin(m->sample, scope, now);
@@ -150,7 +180,7 @@ static void frame(struct machine *m, unsigned step, enum made made)
 {
         uint64_t now = (1000 + step) * SECOND;
         struct sample_stamp stamp = {now, now, UINT64_C(1796072400) * SECOND + now};
-        static const enum scope on[] = {SCOPE_SYSTEM, SCOPE_CPU, SCOPE_DISK, SCOPE_PROCESS, SCOPE_THREAD, SCOPE_FACT};
+        static const enum scope on[] = {SCOPE_SYSTEM, SCOPE_CPU, SCOPE_DISK, SCOPE_PROCESS, SCOPE_THREAD, SCOPE_WAITER, SCOPE_FACT};
         static const char evil[] = "\033[2J\x9b" "31mX\177\xff\xc3\xa9\xe4\xb8\xad\n\r\tY";
         uint32_t mask = 0;
 
@@ -188,6 +218,8 @@ static void frame(struct machine *m, unsigned step, enum made made)
                         for (unsigned n = 0; n < (made == MADE_MANY ? 3000u : 30u); n++)
                                 add_task(m, 2000 + n * 10, step, "worker", n % 7, 'S', "worker --all");
                 }
+                if (made == MADE_WAITS)
+                        add_waits(m, on[i], step);
                 if (on[i] == SCOPE_FACT && made != MADE_NOTHING) {
                         add_fact(m, "host", made == MADE_HOSTILE ? evil : "dfly1");
                         add_fact(m, "kernel", "5.14.0-503.35.1.el9_5");
@@ -495,6 +527,47 @@ static void test_stuck_and_waiting_on_top(void **unused)
         machine_free(m);
 }
 
+static void test_waits_are_never_idle(void **unused)
+{
+        struct machine *m = machine_new(MADE_WAITS, false);
+        struct canvas c;
+        char name[16];
+        (void)unused;
+        canvas_init(&c, false);
+        canvas_resize(&c, 200, 200);
+        picture(m, &c);
+        for (unsigned n = 0; n < 100; n++) {
+                snprintf(name, sizeof name, " hang%u ", n);
+                assert_true(picture_has(&c, name));
+        }
+        assert_true(picture_has(&c, "D 1001 s in rpc_wait"));
+        assert_true(picture_has(&c, "reactor"));
+        static const char *const seen[] = {"sdpass", "md0", "md1", "nvme0c0n1"};
+        for (size_t i = 0; i < sizeof seen / sizeof *seen; i++)
+                assert_true(picture_has(&c, seen[i]));
+        assert_false(picture_has(&c, "nvme0c1n1")); /* its head has those requests */
+        assert_false(picture_has(&c, "unused"));
+        canvas_fini(&c);
+        machine_free(m);
+}
+
+/* What does not fit goes on below: the end of a line may be its point. */
+static void test_why_wraps(void **unused)
+{
+        struct machine *m = machine_new(MADE_DISK, false);
+        struct canvas c;
+        (void)unused;
+        canvas_init(&c, false);
+        canvas_resize(&c, 40, 60);
+        why_draw(&m->look, &c);
+        check_cells(&c);
+        assert_true(picture_has(&c, "STUCK 38 s"));
+        canvas_resize(&c, 3, 1);
+        why_draw(&m->look, &c);
+        canvas_fini(&c);
+        machine_free(m);
+}
+
 static void test_first_screen(void **unused)
 {
         struct machine *m = machine_new(MADE_FIRST, false);
@@ -656,6 +729,8 @@ int main(void)
                 cmocka_unit_test(test_idle_looks_idle),
                 cmocka_unit_test(test_many_cores),
                 cmocka_unit_test(test_stuck_and_waiting_on_top),
+                cmocka_unit_test(test_waits_are_never_idle),
+                cmocka_unit_test(test_why_wraps),
                 cmocka_unit_test(test_first_screen),
                 cmocka_unit_test(test_hostile_text),
                 cmocka_unit_test(test_partial_order),

@@ -331,6 +331,7 @@ static void test_gap(void **unused)
         json_object_put(report);
         assert_int_equal(run(cpu_main, "cpu --quiet --format csv 1 1"), 0);
         assert_non_null(strstr(said, "\n2023-11-14T22:38:22.000000000Z,,suspend,,,,"));
+        assert_non_null(strstr(said, "\n2023-11-14T22:38:23.000000000Z,1,,")); /* a count counts reports with an interval */
 }
 
 /* ---- disks ------------------------------------------------------------ */

@@ -22,7 +22,9 @@ struct machine {
         unsigned parked;                          /* io_uring threads, one a core in turn */
         unsigned reads, read_ms, util_ms, inflight, stuck_ms, queue_ms;
         const char *waits;                        /* wait channel of one task in D state */
-        unsigned waits_s;
+        unsigned waits_s, waits_n;                /* 0: one task; each has a row as process and one as waiter */
+        unsigned storage;                         /* io_uring threads with storage pending */
+        const char *kind;                         /* of the device; NULL 'w', "" no device at all */
 };
 
 struct scene {
@@ -55,11 +57,13 @@ static void put_core(struct sample *s, const struct machine *m, unsigned cpu, bo
 
 static void put_disk(struct sample *s, const struct machine *m, bool now)
 {
+        if (m->kind && !m->kind[0])
+                return;
         struct row *row = sample_row(s, SCOPE_DISK, key_of_name("sdc", 3, 1), 0);
         uint64_t on = now ? 1 : 0;
 
         row_text(row, DISK_NAME, "sdc", 3);
-        row_set(row, DISK_KIND, 'w');
+        row_set(row, DISK_KIND, m->kind ? (unsigned char)m->kind[0] : 'w');
         row_set(row, DISK_READS, m->reads * on);
         row_set(row, DISK_READ_TIME, m->read_ms * MS * m->reads * on);
         row_set(row, DISK_WRITES, 0);
@@ -83,12 +87,23 @@ static void put_waiters(struct sealed *w, const struct machine *m)
                 row_set(row, WAITER_WITNESS, 4);
                 row_set(row, WAITER_SWITCHES, 10);
         }
-        if (m->waits) {
-                struct row *row = sample_row(w->sample, SCOPE_PROCESS, (struct key){900, 1}, 0);
+        for (unsigned i = 0; i < m->storage; i++) {
+                struct row *row = sample_row(w->sample, SCOPE_WAITER, (struct key){800 + i, 1}, 0);
+                row_set(row, WAITER_TGID, 700);
+                row_set(row, WAITER_WITNESS, 5);
+        }
+        for (unsigned i = 0; m->waits && i < (m->waits_n ? m->waits_n : 1); i++) {
+                struct row *row = sample_row(w->sample, SCOPE_PROCESS, (struct key){900 + i, 10000000}, 0);
                 row_text(row, PROCESS_COMM, "backup\x1b[31m", 11);
                 row_text(row, PROCESS_WCHAN, m->waits, strlen(m->waits));
                 row_set(row, PROCESS_STATE, 'D');
                 row_set(row, PROCESS_SINCE, w->boot - m->waits_s * SECOND);
+                if (m->waits_n == 0)
+                        continue;
+                row = sample_row(w->sample, SCOPE_WAITER, (struct key){900 + i, 10000000}, 0);
+                row_set(row, WAITER_TGID, 900 + i);
+                row_set(row, WAITER_WITNESS, 6);
+                row_set(row, WAITER_SINCE, w->boot - SECOND);
         }
 }
 
@@ -180,7 +195,7 @@ static void test_stuck_disk(void **unused)
 static void test_hidden_disk(void **unused)
 {
         expect(&(struct machine){.reads = 5000, .read_ms = 8, .util_ms = 990, .inflight = 128, .queue_ms = 40000}, ANSWER_BUSY,
-               "BUSY. sdc is 99% busy (5000 req/s, 8.00 ms each); wa does not show it.", false);
+               "BUSY. sdc is 99% busy (5000 req/s, 8.00 ms per read); wa does not show it.", false);
 }
 
 static void test_part(void **unused)
@@ -208,7 +223,21 @@ static void test_unknown(void **unused)
         expect(&(struct machine){.wa_other = {999, 999}, .by = BY_BOUND}, ANSWER_NOT_A_DISK,
                "NOT A DISK. No device works for most of wa; who waits could not be seen.", false);
         expect(&(struct machine){.wa_disk = {900, 900}, .by = BY_BOUND, .reads = 1000, .read_ms = 1, .util_ms = 900}, ANSWER_PARTLY,
-               "PARTLY A DISK. At most 180.0 of 180.0 wa can be sdc.", true);
+               "PARTLY A DISK. Up to all of wa (180.0) can be sdc; no waiter was seen.", true);
+}
+
+static void test_fit(void **unused)
+{
+        for (size_t columns = 0; columns < 40; columns++) {
+                char line[64] = "nvme0n1 is 100% busy (123456 req/s)";
+                size_t length = strlen(line);
+                verdict_fit(line, columns);
+                assert_true(strlen(line) <= columns);
+                assert_true(columns < length ? !strstr(line, "123456 req") || columns > 34 : strlen(line) == length);
+        }
+        char line[] = "takes 123456 ms";
+        verdict_fit(line, 12);
+        assert_string_equal(line, "takes..."); /* not "takes 123..." */
 }
 
 static void test_quiet(void **unused)
@@ -218,13 +247,64 @@ static void test_quiet(void **unused)
         expect(&(struct machine){.user = {1000, 950}}, ANSWER_BUSY, "BUSY. Load 195 of 200%; no iowait to explain.", false);
 }
 
+/* An idle ring beside libaio: the cores wait for nobody, but the machine is not idle. */
+static void test_reactors_beside_a_busy_disk(void **unused)
+{
+        expect(&(struct machine){.wa_uring = {999, 998}, .parked = 8, .reads = 5000, .read_ms = 8, .util_ms = 990, .inflight = 128}, ANSWER_NOT_A_DISK,
+               "NOT A DISK. wa is 8 dragonfly threads asleep in io_uring; sdc is 99% busy.", false);
+}
+
+/* A thread that waits for its own reads is not asleep. */
+static void test_storage_is_not_sleep(void **unused)
+{
+        struct scene scene;
+        const struct machine m = {.wa_uring = {999, 500}, .parked = 2, .storage = 3};
+
+        expect(&m, ANSWER_NOT_A_DISK, "NOT A DISK. The machine is idle; wa is 2 dragonfly threads asleep in io_uring.", false);
+        play(&scene, &m);
+        assert_int_equal(scene.tally.waiter_threads, 2);
+        assert_int_equal(scene.tally.storage_threads, 3);
+        stop(&scene);
+}
+
+/* Rows of one task in two scopes, more tasks than are kept by name: each counts once, and is as old as the older row says. */
+static void test_many_in_d(void **unused)
+{
+        struct scene scene;
+        const struct machine m = {.waits = "rpc_wait_bit_killable", .waits_s = 50, .waits_n = 40};
+
+        play(&scene, &m);
+        assert_int_equal(scene.tally.task_count, 40);
+        assert_true(scene.tally.d_tasks > 39.5 && scene.tally.d_tasks < 40.5);
+        assert_true(scene.tally.tasks[0].age > 49 && scene.tally.tasks[TALLY_TASKS - 1].age > 49);
+        stop(&scene);
+}
+
+/* Nothing is known of devices, or only of a stacked one: "no device is busy" would be a guess or a lie. */
+static void test_devices(void **unused)
+{
+        expect(&(struct machine){.kind = ""}, ANSWER_NOTHING, "NOTHING WRONG. Load 0.0 of 200%, wa 0.0, devices could not be read.", false);
+        expect(&(struct machine){.kind = "s", .reads = 10, .read_ms = 1, .util_ms = 900}, ANSWER_BUSY,
+               "BUSY. sdc is 90% busy (10 req/s, 1.00 ms per read); wa does not show it.", false);
+        /* in flight for the whole interval, nothing completed yet: no time per request is known */
+        expect(&(struct machine){.util_ms = 1000, .inflight = 1}, ANSWER_BUSY, "BUSY. sdc is 100% busy (0 req/s); wa does not show it.", false);
+}
+
+/* The first line ends between words and shows that it was cut. */
+static void test_long_line(void **unused)
+{
+        expect(&(struct machine){.wa_other = {900, 0}, .waits = "a_function_with_a_very_long_name_indeed", .waits_s = 5, .waits_n = 3}, ANSWER_OTHER,
+               "WAITING, NOT FOR A DISK. backup\\x1b[31m[900] and others wait in...", true);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_idle_reactors), cmocka_unit_test(test_loaded_reactors), cmocka_unit_test(test_slow_disk),
                 cmocka_unit_test(test_quick_disk_that_is_waited_for), cmocka_unit_test(test_stuck_disk), cmocka_unit_test(test_hidden_disk),
                 cmocka_unit_test(test_part), cmocka_unit_test(test_other), cmocka_unit_test(test_stuck_without_iowait), cmocka_unit_test(test_unknown),
-                cmocka_unit_test(test_quiet),
+                cmocka_unit_test(test_quiet), cmocka_unit_test(test_fit), cmocka_unit_test(test_reactors_beside_a_busy_disk), cmocka_unit_test(test_storage_is_not_sleep),
+                cmocka_unit_test(test_many_in_d), cmocka_unit_test(test_devices), cmocka_unit_test(test_long_line),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

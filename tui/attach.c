@@ -28,12 +28,13 @@ enum { GO_ON = 100 }; /* beside enum attach_result */
 struct attach {
         struct attach_options options;
         struct source source;
-        bool gone, have_base, behind; /* behind: frames that are there already are still to be applied */
+        bool gone, stopped, have_base, behind; /* behind: frames that are there already are still to be applied */
         bool substitute;              /* private, because the daemon is gone: look for it again */
         bool say_back;                /* attach_change brought another source */
+        bool outage;                  /* between the last report and the base to come nobody watched */
         bool captured, ended;
         bool total_based;             /* once and for all */
-        uint64_t gone_ns, retry_ns;
+        uint64_t gone_ns, retry_ns, lease_ns;
         uint64_t ticks, ticks_wanted;
         uint64_t gaps, newest_real_ns;
         char line[256];
@@ -44,7 +45,7 @@ struct attach {
 static void describe_daemon(struct attach *attach)
 {
         const struct ring_info *info = &attach->source.info;
-        char owner[32], tick[32];
+        char owner[32], tick[32], refusal[SOURCE_REASON];
 
         if (info->owner == 0)
                 snprintf(owner, sizeof owner, "root");
@@ -53,8 +54,9 @@ static void describe_daemon(struct attach *attach)
         else
                 snprintf(owner, sizeof owner, "uid %u", (unsigned)info->owner);
         source_interval(attach->source.tick_ns, tick, sizeof tick);
-        snprintf(attach->line, sizeof attach->line, "daemon of %s, pid %d, %s ticks%s", owner, (int)info->pid, tick,
-                info->same_pid_ns ? "" : ", in another pid namespace");
+        source_refusal(&attach->source, refusal, sizeof refusal);
+        snprintf(attach->line, sizeof attach->line, "daemon of %s, pid %d, %s ticks%s%.100s", owner, (int)info->pid, tick,
+                info->same_pid_ns ? "" : ", in another pid namespace", refusal);
 }
 
 /* A report in ticks, at least one. */
@@ -149,6 +151,7 @@ void attach_get_info(struct attach *attach, struct attach_info *info)
         *info = (struct attach_info){
                 .private_daemon = source->private_daemon,
                 .stale = attach->gone,
+                .stopped = attach->gone && attach->stopped,
                 .interval_ns = attach->options.interval_ns,
                 .tick_ns = source->tick_ns,
                 .gaps = attach->gaps,
@@ -224,27 +227,49 @@ static void lost(struct attach *attach, struct state *state, struct state *total
         attach->gaps++;
 }
 
-static void make_base(struct attach *attach, struct state *state, struct state *total)
+/* GO_ON; ATTACH_REPORT when what was before the base is to be told: nobody watched. */
+static int make_base(struct attach *attach, struct state *state, struct state *total)
 {
-        state_base(state);
+        bool tell = attach->outage && attach->options.tell_outage;
+
+        attach->outage = false;
+        if (tell)
+                state_gap(state, GAP_RESET);
+        else
+                state_base(state);
         if (total != NULL && !attach->total_based)
                 state_base(total);
         attach->total_based = total != NULL;
         attach->have_base = true;
         attach->ticks = 0;
+        return tell ? ATTACH_REPORT : GO_ON;
 }
 
 /* ---- a daemon that went away ---------------------------------------------------------------------------------------------- */
 
+/* From here until it is back nobody watches. */
+static void note_outage(struct attach *attach)
+{
+        if (!attach->have_base)
+                return;
+        attach->outage = true;
+        attach->gaps++;
+}
+
 static int say_gone(struct attach *attach)
 {
         uint64_t now = source_now_ns();
+        const struct source *source = &attach->source;
+        bool held = !source->private_daemon && ring_held(source->ring);
 
+        note_outage(attach);
+        attach->stopped = held;
         attach->gone = true;
         attach->gone_ns = now;
         attach->retry_ns = now + RETRY_NS;
-        snprintf(attach->line, sizeof attach->line, "%s (pid %d) is gone: looking for it",
-                attach->source.private_daemon ? "private watopd" : "the daemon", (int)attach->source.info.pid);
+        snprintf(attach->line, sizeof attach->line, "%s (pid %d) %s: looking for it",
+                source->private_daemon ? "private watopd" : "the daemon", (int)source->info.pid,
+                held ? "does not answer (stopped?)" : "is gone");
         return ATTACH_GONE;
 }
 
@@ -258,6 +283,8 @@ static int say_unfit(struct attach *attach)
         snprintf(attach->line, sizeof attach->line, "the daemon samples every %s now, %s was asked", tick, asked);
         if (attach->options.ring != NULL)
                 return -ERANGE;
+        note_outage(attach);
+        attach->stopped = false;
         attach->gone = true;
         attach->retry_ns = source_now_ns();
         attach->gone_ns = attach->retry_ns - PATIENCE_NS;
@@ -332,6 +359,7 @@ static bool daemon_is_back(struct attach *attach)
         attach->retry_ns = now + RETURN_NS;
         if (source_daemon(&attach->options, &next, reason) < 0)
                 return false;
+        note_outage(attach);
         source_close(&attach->source);
         attach->source = next;
         attach->substitute = false;
@@ -342,7 +370,20 @@ static bool daemon_is_back(struct attach *attach)
 
 /* ---- reports -------------------------------------------------------------------------------------------------------------- */
 
-/* What is in the ring already moves the base to now. 0, or -errno. */
+/* A scope that was on without a lease of ours went off: its holder left, or the daemon's settings changed. Now we need one. */
+static void renew_lease(struct attach *attach, const struct frame_head *frame)
+{
+        struct source *source = &attach->source;
+        uint32_t off = attach->options.scopes & ~source->missing & ~frame->scopes_on;
+        uint64_t now = source_now_ns();
+
+        if (off == 0 || source->private_daemon || source->control != NULL || now < attach->lease_ns)
+                return;
+        attach->lease_ns = now + RETURN_NS;
+        source_lease(source, attach->options.scopes, attach->options.leases);
+}
+
+/* What is in the ring already moves the base to now. As make_base, or -errno. */
 static int catch_up(struct attach *attach, struct state *state, struct state *total)
 {
         const struct frame_head *frame;
@@ -366,9 +407,9 @@ static int catch_up(struct attach *attach, struct state *state, struct state *to
                         return r;
                 attach->behind = false;
                 if (state_info(state).to_sequence != 0)
-                        make_base(attach, state, total);
+                        return make_base(attach, state, total);
         }
-        return 0;
+        return GO_ON;
 }
 
 /* The captured machine makes one tree at a time. */
@@ -414,12 +455,12 @@ static int next_live(struct attach *attach, struct state *state, struct state *t
                 follow_tick(attach, frame);
                 if (!tick_fits(attach))
                         return say_unfit(attach);
+                renew_lease(attach, frame);
                 r = take_frame(attach, frame, state, total);
                 if (r < 0)
                         return r;
                 if (!attach->have_base && !(frame->flags & FRAME_EXTRA)) {
-                        make_base(attach, state, total);
-                        return GO_ON;
+                        return make_base(attach, state, total);
                 }
                 return r == 1 ? ATTACH_REPORT : GO_ON;
         case CURSOR_OVERRUN:
@@ -454,14 +495,19 @@ int attach_next(struct attach *attach, struct state *state, struct state *total,
                 if (attach->gone)
                         return look_again(attach, state, total, until);
                 int r = catch_up(attach, state, total);
-                if (r < 0)
-                        return r;
-                r = next_live(attach, state, total, until);
+                if (r == GO_ON)
+                        r = next_live(attach, state, total, until);
                 if (r != GO_ON)
                         return r;
                 if (source_now_ns() >= until)
                         return ATTACH_NOTHING;
         }
+}
+
+void attach_skip(struct attach *attach)
+{
+        if (!attach->captured && !attach->gone)
+                attach->behind = true;
 }
 
 int attach_change(struct attach *attach, uint64_t interval_ns, uint32_t scopes_wanted, uint64_t leases)

@@ -20,6 +20,7 @@ struct attach_options {
         uint32_t scopes;         /* SCOPE_BIT mask needed */
         uint64_t leases;         /* LEASE_x wanted beside */
         bool private_only;       /* --private */
+        bool tell_outage;        /* an outage of the source is a report of its own: no interval, gap reset */
         const char *capture;     /* watop capture: folder for the private watopd to write into */
         bool capture_anonymize;
         uint64_t capture_count;  /* trees after the base; 0 = until we end */
@@ -32,6 +33,7 @@ void attach_close(struct attach *);
 
 struct attach_info {
         bool private_daemon, same_pid_ns, stale; /* stale: gone, trying to find it again */
+        bool stopped;            /* stale, but the writer is there: it does not answer */
         pid_t pid;
         uid_t owner;
         uint64_t tick_ns, interval_ns;
@@ -52,5 +54,8 @@ enum attach_result {
 /* Apply frames to `state` (and to `total`, if not NULL, which is never re-based) until a report is complete, at most timeout_ns.
  * The first frame of all only makes the base. Negative errno: cannot go on; why in attach_get_info's line. */
 int attach_next(struct attach *, struct state *, struct state *total, uint64_t timeout_ns);
+/* The reader was away (paused, stopped, a slow terminal): what was published meanwhile is applied but not reported, and the next report begins
+ * at the newest frame. */
+void attach_skip(struct attach *);
 /* Change what a running reader wants (live screen: interval, threads). 0 or -errno; may restart the private watopd. */
 int attach_change(struct attach *, uint64_t interval_ns, uint32_t scopes, uint64_t leases);

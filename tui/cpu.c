@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sample/iowait.h"
 #include "tui/tally.h"
 #include "tui/text.h"
 #include "tui/verbs.h"
@@ -30,31 +29,11 @@ static bool keep_core(const struct state_row *row, void *own)
         return !cpu->chosen || (row->key.a < CORE_BITS && cpu->cores[row->key.a / 64] >> (row->key.a % 64) & 1);
 }
 
-/* The weakest evidence that covers a twentieth or more of the rows' iowait; absent when there was none to split. */
 static struct value evidence(const struct state *state, const struct state_row *only, struct cpu *cpu)
 {
-        static const int by[] = {CPU_BY_EXACT, CPU_BY_PARKED, CPU_BY_SEEN, CPU_BY_BOUND, CPU_BY_NONE};
-        double sums[IOWAIT_NONE + 1] = {0}, total = 0;
+        const char *name = tally_evidence(state, only, keep_core, cpu);
 
-        for (size_t i = 0, n = state_count(state, SCOPE_CPU); i < n; i++) {
-                const struct state_row *row = state_at(state, SCOPE_CPU, i);
-                if (only ? row != only : row->gone || !keep_core(row, cpu))
-                        continue;
-                for (int level = IOWAIT_EXACT; level <= IOWAIT_NONE; level++) {
-                        double delta = 0;
-                        int r = state_delta(row, by[level], &delta);
-                        if (r == DELTA_ABSENT || r == DELTA_RESET)
-                                continue;
-                        sums[level] += delta;
-                        total += delta;
-                }
-        }
-        for (int level = IOWAIT_NONE; total > 0 && level >= IOWAIT_EXACT; level--) {
-                const char *name = iowait_level_name((enum iowait_level)level);
-                if (sums[level] >= total / 20)
-                        return table_text(name, strlen(name));
-        }
-        return (struct value){.kind = VALUE_ABSENT};
+        return table_text(name, name ? strlen(name) : 0);
 }
 
 static void cpu_columns(void *own, enum format format, struct table *table)
@@ -171,12 +150,13 @@ static void cpu_below(void *own, const struct state *state, FILE *out)
         static struct tally tally;
         char line[256];
 
-        (void)own;
+        const char *whole = ((const struct cpu *)own)->chosen ? "machine: " : ""; /* all and SUM are over the chosen cores, these two never are */
+
         tally_make(state, &tally);
         tally_load_line(&tally, line, sizeof line);
-        fprintf(out, "%s\n", line);
+        fprintf(out, "%s%s\n", whole, line);
         tally_wa_line(&tally, line, sizeof line);
-        fprintf(out, "%s\n", line);
+        fprintf(out, "%s%s\n", whole, line);
 }
 
 static void member(FILE *out, const char *key, const struct value *value)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "sample/word.h"
+#include "tui/device_order.h"
 #include "tui/text.h"
 #include "tui/verbs.h"
 
@@ -22,8 +23,7 @@ struct disk {
         char *names[NAMES];           /* as given; resolved links of /dev */
         bool known[NAMES], told;
         size_t name_count;
-        struct place { const struct state_row *row; size_t parent; bool done; } *places; /* kept from report to report */
-        size_t capacity, count;
+        struct device_order order;    /* kept from report to report */
         size_t hidden;
 };
 
@@ -33,13 +33,6 @@ static bool text_is(const struct state *state, const struct state_row *row, int 
         const char *text = state_text(state, row, metric, &length);
 
         return text && length == strlen(name) && memcmp(text, name, length) == 0;
-}
-
-static int kind_of(const struct state_row *row)
-{
-        uint64_t kind;
-
-        return state_now(row, DISK_KIND, &kind) ? (int)kind : 'w';
 }
 
 /* ---- which devices ----------------------------------------------------------------------------------------------------------------- */
@@ -58,83 +51,16 @@ static bool named(struct disk *disk, const struct state *state, const struct sta
         return any;
 }
 
-/* Nothing completed, nothing in flight, no time counted as busy: only then it is idle. What cannot be told is not called idle. */
-static bool idle(const struct state *state, const struct state_row *row)
-{
-        static const int counters[] = {DISK_READS, DISK_WRITES, DISK_DISCARDS, DISK_FLUSHES, DISK_IO_TIME};
-        static const int levels[] = {DISK_INFLIGHT, DISK_DRIVER_READS, DISK_DRIVER_WRITES};
-        uint64_t level;
-        double delta;
-
-        (void)state;
-        for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
-                if (state_now(row, levels[i], &level) && level > 0)
-                        return false;
-        for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) {
-                int r = state_delta(row, counters[i], &delta);
-                if (r == DELTA_RESET || (r != DELTA_ABSENT && delta > 0))
-                        return false;
-        }
-        return true;
-}
-
 static bool wanted(struct disk *disk, const struct state *state, const struct state_row *row, enum format format)
 {
         if (disk->name_count > 0)
                 return named(disk, state, row);
-        if (kind_of(row) == 'p' && !disk->partitions)
+        if (device_kind(row) == 'p' && !disk->partitions)
                 return false;
-        if (disk->all || (format != FORMAT_TEXT && !disk->active_only) || !idle(state, row))
+        if (disk->all || (format != FORMAT_TEXT && !disk->active_only) || !word_idle(row))
                 return true;
         disk->hidden++;
         return false;
-}
-
-/* ---- their order ------------------------------------------------------------------------------------------------------------------- */
-
-static size_t place_named(const struct disk *disk, const struct state *state, const char *name, size_t length)
-{
-        for (size_t i = 0; i < disk->count; i++) {
-                size_t own;
-                const char *text = state_text(state, disk->places[i].row, DISK_NAME, &own);
-                if (text && own == length && memcmp(text, name, length) == 0)
-                        return i;
-        }
-        return SIZE_MAX;
-}
-
-/* The device a row belongs under: its disk, or the first device it is stacked on. */
-static size_t parent_of(const struct disk *disk, const struct state *state, const struct state_row *row)
-{
-        size_t length;
-        const char *text = state_text(state, row, kind_of(row) == 'p' ? DISK_PARENT : DISK_SLAVES, &length);
-
-        if (!text || length == 0)
-                return SIZE_MAX;
-        const char *blank = memchr(text, ' ', length);
-        return place_named(disk, state, text, blank ? (size_t)(blank - text) : length);
-}
-
-static int find_places(struct disk *disk, const struct state *state)
-{
-        size_t rows = state_count(state, SCOPE_DISK);
-
-        if (rows > disk->capacity) {
-                struct place *grown = reallocarray(disk->places, rows, sizeof *grown);
-                if (!grown)
-                        return -ENOMEM;
-                disk->places = grown;
-                disk->capacity = rows;
-        }
-        disk->count = 0;
-        for (size_t i = 0; i < rows; i++) {
-                const struct state_row *row = state_at(state, SCOPE_DISK, i);
-                if (!row->gone)
-                        disk->places[disk->count++] = (struct place){.row = row, .parent = SIZE_MAX};
-        }
-        for (size_t i = 0; i < disk->count; i++)
-                disk->places[i].parent = parent_of(disk, state, disk->places[i].row);
-        return 0;
 }
 
 /* ---- rows --------------------------------------------------------------------------------------------------------------------------- */
@@ -180,22 +106,21 @@ static int put_device(struct disk *disk, const struct state *state, struct table
         return 0;
 }
 
-/* A device, then whatever is on it. `done` ends a circle that a lying table might hold; depth bounds the recursion. */
-static int put_tree(struct disk *disk, const struct state *state, enum format format, struct table *table, size_t at, unsigned depth)
+/* A device, then whatever is on it; depth bounds the recursion. */
+static int put_tree(struct disk *disk, const struct state *state, enum format format, struct table *table, int at, unsigned depth)
 {
-        struct place *place = &disk->places[at];
+        struct device *device = &disk->order.devices[at];
         int r = 0;
 
-        if (place->done)
+        if (device->done)
                 return 0;
-        place->done = true;
-        if (wanted(disk, state, place->row, format)) {
-                r = put_device(disk, state, table, place->row, depth);
+        device->done = true;
+        if (wanted(disk, state, device->row, format)) {
+                r = put_device(disk, state, table, device->row, depth);
                 depth++;
         }
-        for (size_t i = 0; r == 0 && depth < 16 && i < disk->count; i++)
-                if (disk->places[i].parent == at)
-                        r = put_tree(disk, state, format, table, i, depth);
+        for (int child = device->child; r == 0 && depth < 16 && child != DEVICE_NONE; child = disk->order.devices[child].next)
+                r = put_tree(disk, state, format, table, child, depth);
         return r;
 }
 
@@ -217,13 +142,13 @@ static int disk_rows(void *own, const struct state *state, enum format format, s
 {
         struct disk *disk = own;
 
-        int r = find_places(disk, state);
+        int r = device_order_make(&disk->order, state);
         disk->hidden = 0;
-        for (size_t i = 0; r == 0 && i < disk->count; i++)
-                if (disk->places[i].parent == SIZE_MAX)
-                        r = put_tree(disk, state, format, table, i, 0);
-        for (size_t i = 0; r == 0 && i < disk->count; i++) /* those of a circle, or too deep */
-                r = put_tree(disk, state, format, table, i, 0);
+        for (size_t i = 0; r == 0 && i < disk->order.count; i++)
+                if (disk->order.devices[i].parent == DEVICE_NONE)
+                        r = put_tree(disk, state, format, table, (int)i, 0);
+        for (size_t i = 0; r == 0 && i < disk->order.count; i++) /* those of a circle, or too deep */
+                r = put_tree(disk, state, format, table, (int)i, 0);
         return r < 0 ? r : tell_unknown(disk);
 }
 
@@ -289,7 +214,7 @@ static void disk_free(struct disk *disk)
 {
         for (size_t i = 0; i < disk->name_count; i++)
                 free(disk->names[i]);
-        free(disk->places);
+        device_order_fini(&disk->order);
 }
 
 int disk_main(int argc, char **argv)

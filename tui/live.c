@@ -58,6 +58,8 @@ static int live_init(struct live *l, const struct options *options)
         panel_init(&l->panels[PANEL_TASK], &view_task, "%CPU");
         l->scopes = options->attach.scopes;
         l->leases = options->attach.leases;
+        l->captured = options->attach.root != NULL;
+        l->least_lag_ns = INT64_MAX;
         l->look = (struct look){.gone_seconds = -1, .interval_ns = options->attach.interval_ns, .selected = PANEL_TASK, .choose = -2,
                 .tally = &l->tally, .verdict = &l->verdict, .source = &l->source, .history = l->history};
         l->tally.load1 = l->tally.running = l->tally.dstate = l->tally.busiest = -1;
@@ -103,6 +105,18 @@ static void take_report(struct live *l)
         remember(l);
 }
 
+/* True when the report is of another time than now: we were paused or stopped, or the terminal is slower than the interval. What waits in the
+ * ring is then left out, for a person who looks at a live screen takes it for the present. */
+static bool is_old(struct live *l)
+{
+        if (l->captured)
+                return false;
+        int64_t lag = (int64_t)(live_now() - state_info(l->next).mono_ns);
+        if (lag < l->least_lag_ns)
+                l->least_lag_ns = lag;
+        return lag - l->least_lag_ns > (int64_t)(2 * l->look.interval_ns) + 500 * (int64_t)MS;
+}
+
 /* Ask for a report. True when there is something new to draw; negative errno in *error ends the program. */
 static bool take_samples(struct live *l, int *error)
 {
@@ -114,6 +128,10 @@ static bool take_samples(struct live *l, int *error)
         switch (r) {
         case ATTACH_REPORT:
                 l->gone_ns = 0;
+                if (is_old(l)) {
+                        attach_skip(l->attach);
+                        return false;
+                }
                 take_report(l);
                 l->due_ns = now + l->look.interval_ns - (l->look.interval_ns > 40 * (uint64_t)MS ? 4 * (uint64_t)MS : 0);
                 return true;
@@ -242,6 +260,8 @@ static int live_screen(struct live *l, char *why, size_t size, int *ended_by)
         canvas_init(&canvas, option_utf8());
         if (r < 0)
                 return r;
+        if (screen_is_plain(screen))
+                options_say(NULL, "this terminal cannot move its cursor: one picture below the other; q and Enter, or Ctrl-C, ends");
         screen_size(screen, &rows, &cols);
         r = canvas_resize(&canvas, rows, cols);
         if (r == 0)

@@ -28,6 +28,8 @@ struct live {
         int note_reports;              /* the note goes with a key, or after so many reports; 0 = only with a key */
         uint64_t gone_ns;              /* CLOCK_MONOTONIC when the daemon went; 0 = it is there */
         uint64_t due_ns;               /* when the next report may be there */
+        int64_t least_lag_ns;          /* shortest time from a frame to its report here: clocks of another namespace may differ by a constant */
+        bool captured;                 /* a captured machine: its clock is not ours, and no tree is left out */
         bool ended;                    /* captured machine: no more trees */
         bool quit, redraw;             /* asked for by keys */
 };

@@ -11,6 +11,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include "sample/streams.h"
 #include "tui/options.h"
 #include "tui/verbs.h"
 
@@ -69,6 +70,8 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+        if (streams_open() < 0)
+                return 1;
         if (getauxval(AT_SECURE)) {
                 fprintf(stderr, "watop: refuses to run setuid, setgid or with file capabilities\n");
                 return 1;

@@ -307,9 +307,10 @@ void screen_end(struct screen *s)
         }
         put_back();
         for (int i = 0; i < 2; i++) {
-                if (wake[i] >= 0)
-                        close(wake[i]);
-                wake[i] = -1;
+                int fd = wake[i];
+                wake[i] = -1; /* first: a handler may write to it at any moment */
+                if (fd >= 0)
+                        close(fd);
         }
         free(s->shown);
         free(s);

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #define MS UINT64_C(1000000)
-enum { LIFELINE = 3, END_WAIT_MS = 1000, KILL_WAIT_MS = 200, START_WAIT_MS = 10000 };
+enum { LIFELINE = 3, END_WAIT_MS = 1000, KILL_WAIT_MS = 200, START_WAIT_MS = 10000, PLACE_WAIT_MS = 1000, PLACE_TRY_MS = 50 };
 
 uint64_t source_now_ns(void)
 {
@@ -46,22 +46,39 @@ void source_interval(uint64_t ns, char *text, size_t size)
 
 /* ---- a daemon's ring ------------------------------------------------------------------------------------------------------ */
 
-/* The ring as a file, else (a memfd) from the hand of the daemon at the socket. */
-static int open_ring(const char *ring_path, const char *socket_path, struct source *source)
+/* A connection and its HELLO. While all places are taken (said so, or hung up before our request was read), again until `until_ns`: most
+ * readers keep theirs for a moment only. */
+static int greet_daemon(struct source *source, uint64_t until_ns, int *ring_fd)
 {
         struct control_answer hello;
+
+        for (;;) {
+                int r = control_connect(source->socket, &source->control);
+                if (r == 0)
+                        r = control_hello(source->control, &hello, ring_fd);
+                if (r == 0) {
+                        source->always = (uint32_t)hello.value;
+                        return 0;
+                }
+                control_close(source->control);
+                source->control = NULL;
+                if ((r != -EUSERS && r != -EPIPE) || source_now_ns() >= until_ns)
+                        return r;
+                nanosleep(&(struct timespec){ .tv_nsec = (long)(PLACE_TRY_MS * MS) }, NULL);
+        }
+}
+
+/* The ring as a file, else (a memfd) from the hand of the daemon at the socket. */
+static int open_ring(const char *ring_path, struct source *source)
+{
         int fd = -1;
 
         int r = ring_open(ring_path, &source->ring);
-        /* A daemon that was killed or is stopped answers nothing: its socket is not waited for. */
-        if (r == 0 && !ring_alive(source->ring, source_now_ns()))
+        if (r == 0)
                 return 0;
-        int c = control_connect(socket_path, &source->control);
-        if (r == 0 || c < 0)
-                return r == -ENOENT && c < 0 && c != -ENOENT && c != -ECONNREFUSED ? c : r;
-        c = control_hello(source->control, &hello, &fd);
+        int c = greet_daemon(source, source_now_ns() + PLACE_WAIT_MS * MS, &fd);
         if (c < 0)
-                return c;
+                return r == -ENOENT && c != -ENOENT && c != -ECONNREFUSED ? c : r;
         /* A daemon is there, but its ring is a file that we may not read. */
         return fd < 0 ? r : ring_open_fd(fd, &source->ring);
 }
@@ -80,6 +97,13 @@ static void say_why_not(int error, const char *path, char *reason)
         case -EPERM:
                 snprintf(reason, SOURCE_REASON, "%.120s is not trusted (owner, or others may write there)", path);
                 break;
+        case -ETIMEDOUT:
+                snprintf(reason, SOURCE_REASON, "the daemon does not answer (stopped?)");
+                break;
+        case -EUSERS:
+        case -EPIPE:
+                snprintf(reason, SOURCE_REASON, "all places at the daemon's control socket are taken");
+                break;
         case -EPROTO:
                 snprintf(reason, SOURCE_REASON, "%.120s is not a ring of this version", path);
                 break;
@@ -88,31 +112,68 @@ static void say_why_not(int error, const char *path, char *reason)
         }
 }
 
-/* Scopes of the newest full frame: what is sampled without anybody asking. */
+/* Scopes of the newest full frame: what is sampled without our asking. With a cursor of its own: the reader's stays where it is. */
 static uint32_t scopes_on(struct source *source)
 {
         const struct frame_head *frame;
+        struct cursor *cursor = NULL;
         uint32_t on = 0;
 
-        if (cursor_next(source->cursor, &frame) == CURSOR_FRAME)
+        if (cursor_new(source->ring, &cursor) == 0 && cursor_next(cursor, &frame) == CURSOR_FRAME)
                 on = frame->scopes_on;
-        cursor_seek_newest(source->cursor);
+        cursor_free(cursor);
         return on;
+}
+
+/* Not by way of what is on at the moment: that may be another reader's lease, and end with it. */
+static bool needs_no_lease(const struct source *source, uint32_t wanted, uint64_t leases)
+{
+        return !source->private_daemon && leases == 0 && (wanted & ~source->always) == 0;
+}
+
+static void hang_up(struct source *source)
+{
+        control_close(source->control);
+        source->control = NULL;
 }
 
 int source_lease(struct source *source, uint32_t wanted, uint64_t leases)
 {
         uint64_t granted = 0;
+        int r = 0, fd = -1;
 
-        if (source->control == NULL) {
-                source->missing = wanted & ~scopes_on(source);
+        source->refused = 0;
+        source->missing = 0;
+        if (source->control == NULL && !source->private_daemon) {
+                bool patient = leases != 0 || (wanted & ~scopes_on(source));
+                r = greet_daemon(source, source_now_ns() + (patient ? PLACE_WAIT_MS * MS : 0), &fd);
+                if (fd >= 0)
+                        close(fd); /* its ring, which we have */
+        }
+        if (r == 0 && needs_no_lease(source, wanted, leases)) {
+                hang_up(source);
                 return 0;
         }
-        int r = control_lease(source->control, (uint64_t)wanted | leases, &granted);
-        if (r < 0)
+        if (r == 0)
+                r = control_lease(source->control, (uint64_t)wanted | leases, &granted);
+        if (r == 0) {
+                source->missing = wanted & ~(uint32_t)granted;
+                return 0;
+        }
+        if (source->private_daemon)
                 return r;
-        source->missing = wanted & ~(uint32_t)granted;
+        hang_up(source);
+        source->missing = wanted & ~scopes_on(source);
+        if (source->missing != 0 || leases != 0)
+                source->refused = r;
         return 0;
+}
+
+static const char *refusal(int error)
+{
+        if (error == -EUSERS || error == -EPIPE)
+                return "its control socket is full";
+        return error == -EACCES ? "its control socket is closed to us" : "its control socket does not answer";
 }
 
 /* The ring is open: does it serve? */
@@ -129,7 +190,8 @@ static int fits(const struct attach_options *options, struct source *source, cha
         }
         source->tick_ns = source->info.tick_ns;
         if (!ring_alive(source->ring, source_now_ns())) {
-                snprintf(reason, SOURCE_REASON, "the daemon (pid %d) does not run any more", (int)source->info.pid);
+                snprintf(reason, SOURCE_REASON, "the daemon (pid %d) %s", (int)source->info.pid,
+                        ring_held(source->ring) ? "does not answer (stopped?)" : "does not run any more");
                 return -ENOENT;
         }
         if (source->tick_ns == 0 || options->interval_ns % source->tick_ns != 0) {
@@ -138,16 +200,12 @@ static int fits(const struct attach_options *options, struct source *source, cha
                 snprintf(reason, SOURCE_REASON, "the daemon samples every %s, %s was asked", tick, asked);
                 return -ERANGE;
         }
-        r = source_lease(source, options->scopes, options->leases);
-        if (r < 0) {
-                snprintf(reason, SOURCE_REASON, "the daemon's control socket does not answer: %s", strerror(-r));
-                return r;
-        }
+        source_lease(source, options->scopes, options->leases);
         /* What a daemon at the socket cannot give, this machine does not have. Without the socket it may only be off. */
         for (int s = 0; source->control == NULL && options->ring == NULL && s < SCOPE_COUNT; s++)
                 if (source->missing & SCOPE_BIT(s)) {
-                        snprintf(reason, SOURCE_REASON, "the daemon does not sample scope %s and its socket is closed to us",
-                                scopes[s].name);
+                        snprintf(reason, SOURCE_REASON, "the daemon does not sample scope %s and %s", scopes[s].name,
+                                refusal(source->refused));
                         return -EACCES;
                 }
         return 0;
@@ -157,7 +215,8 @@ static int try_place(const struct attach_options *options, const char *ring_path
         char *reason)
 {
         *source = (struct source){ .ring = NULL };
-        int r = open_ring(ring_path, socket_path, source);
+        snprintf(source->socket, sizeof source->socket, "%s", strlen(socket_path) < sizeof source->socket ? socket_path : "");
+        int r = open_ring(ring_path, source);
         if (r < 0)
                 say_why_not(r, ring_path, reason);
         else
@@ -242,6 +301,18 @@ static void list_scopes(uint32_t mask, char *text, size_t size)
         for (int s = 0; s < SCOPE_COUNT; s++)
                 if ((mask & SCOPE_BIT(s)) && length < size)
                         length += (size_t)snprintf(text + length, size - length, "%s%s", length > 0 ? "," : "", scopes[s].name);
+}
+
+void source_refusal(const struct source *source, char *text, size_t size)
+{
+        char names[SCOPE_COUNT * 16];
+
+        text[0] = '\0';
+        if (source->refused == 0)
+                return;
+        list_scopes(source->missing, names, sizeof names);
+        snprintf(text, size, "; %s: no %s%s", refusal(source->refused), names[0] != '\0' ? names : "details",
+                names[0] != '\0' ? " rows" : "");
 }
 
 static void make_command(const struct attach_options *options, struct command *command)
@@ -354,6 +425,46 @@ static int meet(const struct attach_options *options, struct source *source)
         return r;
 }
 
+/* Above what the child puts at 0..LIFELINE, and never a standard stream that somebody closed: we would print into it. */
+static int lift(int *fd)
+{
+        if (*fd > LIFELINE)
+                return 0;
+        int lifted = fcntl(*fd, F_DUPFD_CLOEXEC, LIFELINE + 1);
+        if (lifted < 0)
+                return -errno;
+        close(*fd);
+        *fd = lifted;
+        return 0;
+}
+
+static void close_pair(const int pair[2])
+{
+        close(pair[0]);
+        close(pair[1]);
+}
+
+/* The lifeline's two ends, and the pipe that says why a watopd could not start. */
+static int make_lines(int pair[2], int errors[2])
+{
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+                return -errno;
+        if (pipe2(errors, O_CLOEXEC) < 0) {
+                int r = -errno;
+                close_pair(pair);
+                return r;
+        }
+        int r = 0;
+        for (int i = 0; r == 0 && i < 2; i++)
+                if ((r = lift(&pair[i])) == 0)
+                        r = lift(&errors[i]);
+        if (r < 0) {
+                close_pair(pair);
+                close_pair(errors);
+        }
+        return r;
+}
+
 int source_private(const struct attach_options *options, struct source *source, char *reason)
 {
         struct command command;
@@ -365,18 +476,13 @@ int source_private(const struct attach_options *options, struct source *source, 
                 return -ENOENT;
         }
         make_command(options, &command);
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-                return -errno;
-        if (pipe2(errors, O_CLOEXEC) < 0) {
-                int r = -errno;
-                close(pair[0]);
-                close(pair[1]);
+        int r = make_lines(pair, errors);
+        if (r < 0)
                 return r;
-        }
         source->child = fork();
         if (source->child == 0)
                 become_watopd(&command, pair[1], errors[1]);
-        int r = source->child < 0 ? -errno : 0;
+        r = source->child < 0 ? -errno : 0;
         close(pair[1]);
         close(errors[1]);
         if (r == 0)

@@ -9,7 +9,10 @@
 struct source {
         struct ring *ring;
         struct cursor *cursor;
-        struct control *control;    /* NULL: the ring may be read, the socket not */
+        struct control *control;    /* NULL: the ring is read without a lease */
+        char socket[108];           /* of the daemon; "" of a private one */
+        uint32_t always;            /* scopes that it samples without a lease, as far as known */
+        int refused;                /* -errno: why there is no lease though one was wanted */
         pid_t child;                /* private watopd, 0 none */
         bool private_daemon;
         uint32_t missing;           /* scopes asked but not to be had */
@@ -26,10 +29,13 @@ int source_daemon(const struct attach_options *, struct source *, char *reason);
 int source_private(const struct attach_options *, struct source *, char *reason);
 /* Closes all and waits a moment for a private watopd to end. Takes what source_daemon and source_private left, or zeros. */
 void source_close(struct source *);
-/* Ask for scopes and leases; sets source->missing. 0 or -errno. */
+/* Ask for scopes and leases; sets source->missing. A daemon's connection is kept only for what it does not sample anyway: its places are few.
+ * Where it refuses, the ring is read without (refused, missing). 0; of a private watopd also -errno. */
 int source_lease(struct source *, uint32_t scopes, uint64_t leases);
 /* False when the writer is dead: its socket hung up, it lost its lock, or its heart stopped. */
 bool source_alive(struct source *);
+/* What the daemon's control socket did not give us and why, as the rest of a sentence; "" when nothing is missing. */
+void source_refusal(const struct source *, char *text, size_t size);
 /* "1 s", "250 ms": an interval in words. */
 void source_interval(uint64_t ns, char *text, size_t size);
 uint64_t source_now_ns(void); /* CLOCK_MONOTONIC */

@@ -10,19 +10,15 @@
 #include <string.h>
 
 #include "sample/iowait.h"
+#include "sample/word.h"
 #include "tui/clean.h"
 
 enum { WITNESS_REFUTED = 1, WITNESS_WAITS = 2, WITNESS_PARKED = 3, WITNESS_PROVED = 4, WITNESS_STORAGE = 5, WITNESS_DSTATE = 6 };
 
-/* Text of a row, made harmless: what goes into a tally may be printed as it is. */
+/* Text of a row as it is, a stranger's: each sink makes it harmless in its own way. */
 static void text_of(const struct state *state, const struct state_row *row, int metric, char *out, size_t size)
 {
-        size_t length = 0;
-        const char *text = state_text(state, row, metric, &length);
-
-        out[0] = '\0';
-        if (text)
-                clean_screen(out, size, text, length, false, size, NULL);
+        state_text_copy(state, row, metric, out, size);
 }
 
 static double level(const struct state_row *row, int metric, double scale)
@@ -40,6 +36,14 @@ static double rate(const struct state_row *row, int metric, double scale)
                 return -1;
         int outcome = state_delta(row, metric, &delta);
         return outcome == DELTA_ABSENT || outcome == DELTA_RESET ? -1 : delta / seconds * scale;
+}
+
+static double grown(const struct state_row *row, int metric)
+{
+        double delta = 0;
+        int outcome = row && row->has_base ? state_delta(row, metric, &delta) : DELTA_ABSENT;
+
+        return outcome == DELTA_ABSENT || outcome == DELTA_RESET ? -1 : delta;
 }
 
 static double number_of(const struct state *state, const struct state_row *row, enum view_id view, const char *head)
@@ -66,24 +70,35 @@ static struct value added(struct value left, struct value right)
         return left;
 }
 
-/* The weakest evidence that at least a twentieth of the iowait rests on. */
-static const char *level_of(const struct state *state)
+static void add_evidence(const struct state_row *row, double sums[IOWAIT_NONE + 1])
 {
         static const int by[] = {CPU_BY_EXACT, CPU_BY_PARKED, CPU_BY_SEEN, CPU_BY_BOUND, CPU_BY_NONE};
-        double sums[5] = {0}, all = 0;
 
-        for (size_t i = 0, n = state_count(state, SCOPE_CPU); i < n; i++)
-                for (size_t k = 0; k < 5; k++) {
-                        double delta;
-                        if (state_delta(state_at(state, SCOPE_CPU, i), by[k], &delta) == DELTA_OK) {
-                                sums[k] += delta;
-                                all += delta;
-                        }
-                }
-        for (int k = 4; k >= 0; k--)
-                if (all > 0 && sums[k] >= all / 20)
-                        return iowait_level_name((enum iowait_level)k);
-        return iowait_level_name(IOWAIT_NONE);
+        for (int level = IOWAIT_EXACT; level <= IOWAIT_NONE; level++) {
+                double delta = 0;
+                int r = state_delta(row, by[level], &delta);
+                if (r != DELTA_ABSENT && r != DELTA_RESET)
+                        sums[level] += delta;
+        }
+}
+
+const char *tally_evidence(const struct state *state, const struct state_row *only, bool (*keep)(const struct state_row *, void *), void *own)
+{
+        double sums[IOWAIT_NONE + 1] = {0}, total = 0;
+
+        if (only)
+                add_evidence(only, sums);
+        for (size_t i = 0, n = only ? 0 : state_count(state, SCOPE_CPU); i < n; i++) {
+                const struct state_row *row = state_at(state, SCOPE_CPU, i);
+                if (!row->gone && (!keep || keep(row, own)))
+                        add_evidence(row, sums);
+        }
+        for (int level = IOWAIT_EXACT; level <= IOWAIT_NONE; level++)
+                total += sums[level];
+        for (int level = IOWAIT_NONE; total > 0 && level >= IOWAIT_EXACT; level--)
+                if (sums[level] >= total / 20)
+                        return iowait_level_name((enum iowait_level)level);
+        return NULL;
 }
 
 static void tally_cores(const struct state *state, struct tally *tally)
@@ -98,7 +113,7 @@ static void tally_cores(const struct state *state, struct tally *tally)
         tally->disk = sum_of(state, "wa_disk");
         tally->uring = sum_of(state, "wa_uring");
         tally->other = sum_of(state, "wa_other");
-        tally->level = level_of(state);
+        tally->level = tally_evidence(state, NULL, NULL, NULL);
         tally->busiest = -1;
         tally->quietest = -1;
 
@@ -200,54 +215,96 @@ static int by_threads(const void *left, const void *right)
 
 /* ---- tasks in D state ------------------------------------------------------------------------------------------------------------------- */
 
-static void add_task(const struct state *state, const struct state_row *row, int pid, int comm, int wchan, int since, int cmdline, struct tally *tally)
-{
-        struct tally_task task = {.pid = pid, .tid = (int)row->key.a, .age = -1};
-        double start = level(row, since, 1e-9);
-        size_t at = 0, kept = tally->task_count < TALLY_TASKS ? tally->task_count : TALLY_TASKS;
+/* Scopes that may hold the row of one and the same task, and what says in them that it is in D state. */
+static const struct d_scope {
+        enum scope scope;
+        int is, value, tgid, comm, wchan, since, cmdline; /* tgid: METRIC_NONE, it is the key */
+} d_scopes[] = {
+        {SCOPE_PROCESS, PROCESS_STATE, 'D', METRIC_NONE, PROCESS_COMM, PROCESS_WCHAN, PROCESS_SINCE, PROCESS_CMDLINE},
+        {SCOPE_THREAD, THREAD_STATE, 'D', THREAD_TGID, THREAD_COMM, THREAD_WCHAN, THREAD_SINCE, METRIC_NONE},
+        {SCOPE_WAITER, WAITER_WITNESS, WITNESS_DSTATE, WAITER_TGID, WAITER_COMM, WAITER_WCHAN, WAITER_SINCE, METRIC_NONE},
+};
+enum { D_SCOPES = sizeof d_scopes / sizeof *d_scopes };
 
-        for (size_t i = 0; i < kept; i++)
-                if (tally->tasks[i].tid == task.tid)
-                        return;
-        if (start >= 0)
-                task.age = (double)state_info(state).boot_ns * 1e-9 - start;
-        text_of(state, row, comm, task.name, sizeof task.name);
-        text_of(state, row, wchan, task.wchan, sizeof task.wchan);
-        if (cmdline)
-                text_of(state, row, cmdline, task.cmdline, sizeof task.cmdline);
+static bool in_d(const struct state_row *row, const struct d_scope *d)
+{
+        uint64_t value;
+
+        return row && !row->gone && state_now(row, d->is, &value) && value == (uint64_t)d->value;
+}
+
+/* Rows of one task have one key, its start floored to 10 ms. */
+static const struct state_row *d_row(const struct state *state, const struct d_scope *d, struct key key)
+{
+        const struct state_row *row = state_find(state, d->scope, (struct key){key.a, key.b / 10000000 * 10000000});
+
+        if (!row)
+                row = state_find(state, d->scope, key);
+        return in_d(row, d) ? row : NULL;
+}
+
+static void insert_task(struct tally *tally, const struct tally_task *task)
+{
+        size_t kept = tally->task_count < TALLY_TASKS ? tally->task_count : TALLY_TASKS, at = 0;
+
         tally->task_count++;
-        while (at < kept && tally->tasks[at].age >= task.age)
+        while (at < kept && tally->tasks[at].age >= task->age)
                 at++;
         if (at == TALLY_TASKS)
                 return;
-        memmove(&tally->tasks[at + 1], &tally->tasks[at], ((kept < TALLY_TASKS ? kept : TALLY_TASKS - 1) - at) * sizeof task);
-        tally->tasks[at] = task;
+        memmove(&tally->tasks[at + 1], &tally->tasks[at], ((kept < TALLY_TASKS ? kept : TALLY_TASKS - 1) - at) * sizeof *task);
+        tally->tasks[at] = *task;
+}
+
+/* A task is counted in the first scope that shows it in D state; it is as old as the oldest of its rows knows. */
+static void add_task(const struct state *state, const struct state_row *row, int which, struct tally *tally)
+{
+        const struct d_scope *d = &d_scopes[which];
+        struct tally_task task = {.tid = (int)row->key.a, .age = -1};
+        double start = level(row, d->since, 1e-9);
+
+        for (int i = 0; i < D_SCOPES; i++) {
+                const struct state_row *same = i == which ? NULL : d_row(state, &d_scopes[i], row->key);
+                if (same && i < which)
+                        return;
+                double other = same ? level(same, d_scopes[i].since, 1e-9) : -1;
+                if (other >= 0 && (start < 0 || other < start))
+                        start = other;
+        }
+        task.pid = d->tgid == METRIC_NONE ? task.tid : (int)level(row, d->tgid, 1);
+        if (task.pid == (int)level(state_one(state, SCOPE_SELF), SELF_PID, 1))
+                return; /* watopd's helper that reads a sick task's files: self.stuck_reads tells of it */
+        if (start >= 0)
+                task.age = (double)state_info(state).boot_ns * 1e-9 - start;
+        text_of(state, row, d->comm, task.name, sizeof task.name);
+        text_of(state, row, d->wchan, task.wchan, sizeof task.wchan);
+        if (d->cmdline != METRIC_NONE)
+                text_of(state, row, d->cmdline, task.cmdline, sizeof task.cmdline);
+        insert_task(tally, &task);
 }
 
 static void tally_tasks(const struct state *state, struct tally *tally)
 {
         uint64_t value;
 
+        for (int which = 0; which < D_SCOPES; which++)
+                for (size_t i = 0, n = state_count(state, d_scopes[which].scope); i < n; i++) {
+                        const struct state_row *row = state_at(state, d_scopes[which].scope, i);
+                        if (in_d(row, &d_scopes[which]))
+                                add_task(state, row, which, tally);
+                }
         for (size_t i = 0, n = state_count(state, SCOPE_WAITER); i < n; i++) {
                 const struct state_row *row = state_at(state, SCOPE_WAITER, i);
                 if (row->gone || !state_now(row, WAITER_WITNESS, &value))
                         continue;
-                if (value == WITNESS_DSTATE)
-                        add_task(state, row, (int)level(row, WAITER_TGID, 1), WAITER_COMM, WAITER_WCHAN, WAITER_SINCE, 0, tally);
-                else if (value >= WITNESS_WAITS)
+                if (value == WITNESS_STORAGE)
+                        tally->storage_threads++;
+                else if (value >= WITNESS_WAITS && value < WITNESS_STORAGE)
                         add_waiter(state, row, (unsigned)value, tally);
         }
-        for (size_t i = 0, n = state_count(state, SCOPE_PROCESS); i < n; i++) {
-                const struct state_row *row = state_at(state, SCOPE_PROCESS, i);
-                if (!row->gone && state_now(row, PROCESS_STATE, &value) && value == 'D')
-                        add_task(state, row, (int)row->key.a, PROCESS_COMM, PROCESS_WCHAN, PROCESS_SINCE, PROCESS_CMDLINE, tally);
-        }
-        for (size_t i = 0, n = state_count(state, SCOPE_THREAD); i < n; i++) {
-                const struct state_row *row = state_at(state, SCOPE_THREAD, i);
-                if (!row->gone && state_now(row, THREAD_STATE, &value) && value == 'D')
-                        add_task(state, row, (int)level(row, THREAD_TGID, 1), THREAD_COMM, THREAD_WCHAN, THREAD_SINCE, 0, tally);
-        }
         qsort(tally->waiters, tally->waiter_count, sizeof tally->waiters[0], by_threads);
+        /* The scan of all threads and their rows are of different moments: what was seen is not less than it was. */
+        tally->d_tasks = tally->dstate > (double)tally->task_count ? tally->dstate : (double)tally->task_count;
 }
 
 static void tally_top(const struct state *state, struct tally *tally)
@@ -298,10 +355,8 @@ static void tally_devices(const struct state *state, struct tally *tally)
                 struct tally_device device = {.row = row, .whole = kind == 'w'};
                 if (device.whole && state_now(row, DISK_IOSTATS, &counted) && counted == 0 && state_now(row, DISK_SIZE, &bytes) && bytes > 0)
                         tally->uncounted++;
-                double drv = level(row, DISK_DRIVER_READS, 1) + level(row, DISK_DRIVER_WRITES, 1);
-                device.inflight = level(row, DISK_INFLIGHT, 1);
-                device.inflight = drv > device.inflight ? drv : device.inflight;
-                if (device.whole && device.inflight > 0)
+                device.inflight = word_in_flight(row);
+                if (device.inflight > 0)
                         tally->in_flight += device.inflight;
                 device.util = number_of(state, row, VIEW_DISK, "%util");
                 device.queue = number_of(state, row, VIEW_DISK, "aqu-sz");
@@ -310,7 +365,8 @@ static void tally_devices(const struct state *state, struct tally *tally)
                 device.rate = number_of(state, row, VIEW_SHORT, "tps");
                 device.kb = number_of(state, row, VIEW_SHORT, "kB/s");
                 device.stuck = level(row, DISK_STUCK, 1e-9);
-                if (!(device.rate > 0) && !(device.inflight > 0) && !(device.util > 0))
+                tally->devices_known = tally->devices_known || device.util >= 0;
+                if (word_idle(row) || (device.util < 0 && !(device.inflight > 0)))
                         continue;
                 text_of(state, row, DISK_NAME, device.name, sizeof device.name);
                 text_of(state, row, DISK_DM_NAME, device.label, sizeof device.label);
@@ -333,6 +389,7 @@ static void tally_system(const struct state *state, struct tally *tally)
         tally->running = level(system, SYSTEM_RUNNING, 1);
         tally->blocked = level(system, SYSTEM_BLOCKED, 1);
         tally->dstate = level(system, SYSTEM_DSTATE, 1);
+        tally->d_seen = grown(system, SYSTEM_SUB_DSTATE);
         tally->io_some = rate(io, PRESSURE_SOME, 1e-7);
         tally->io_full = rate(io, PRESSURE_FULL, 1e-7);
         tally->dirty = level(vm, VM_DIRTY, 1);

@@ -4,10 +4,11 @@
  */
 #include "sample/state.h"
 
+/* Names in here are strangers' bytes: clean them where they are printed. */
 struct tally_waiters {           /* threads of one process in a completion-queue wait */
         char process[64];
         int pid;
-        unsigned threads, parked, proved; /* in the wait; parked for the whole tick; and nothing of theirs on a device */
+        unsigned threads, parked, proved; /* in the wait; parked for the whole tick; and nothing of theirs on a device. None with storage pending */
         double woke;             /* times they woke in the interval */
         unsigned first_core, last_core, cores;
         char names[64];          /* "Proactor0..7", or the one name */
@@ -37,27 +38,34 @@ struct tally {
         double load_share;       /* load / (100 * cores), % */
         struct value wa, disk, uring, other;                /* SUM; marks from bounds */
         bool threads_known;      /* all tasks' wait channels could be read, so a waiter in io_uring would have been seen */
-        const char *level;       /* weakest evidence that covers 5% of the wa or more: exact|parked|seen|bound|none */
+        const char *level;       /* weakest evidence that covers 5% of the wa or more: exact|parked|seen|bound|none; NULL without wa */
         double taken_back;       /* ms the kernel took back */
         unsigned busiest_core, quietest_core;
         double busiest, quietest;/* load of those, % */
         double load1, load5, load15; /* -1 absent */
         double running, blocked, dstate; /* at the sample; -1 absent */
+        double d_seen;           /* D-state tasks that the sub-samples of the interval saw, summed; -1: none were taken */
         double io_some, io_full; /* PSI io over the interval, %; -1 absent */
         double dirty, swap_used, memory_used, memory_total, swap_in, swap_out, reclaim; /* bytes, bytes/s; -1 absent */
         struct tally_waiters waiters[TALLY_WAITERS]; /* most threads first */
         size_t waiter_count, waiter_threads;
+        size_t storage_threads;  /* in the wait too, but with storage of their own pending: they are not idle */
         struct tally_task tasks[TALLY_TASKS];        /* oldest first */
-        size_t task_count;       /* all of them; may exceed TALLY_TASKS */
+        size_t task_count;       /* all of them, each once; may exceed TALLY_TASKS */
+        double d_tasks;          /* how many tasks are in D state, as far as is known: of all threads when they were looked at (threads_known) */
         struct tally_device devices[TALLY_DEVICES];  /* busiest first, stuck ones before all */
         size_t device_count;     /* all that did something or have requests in flight */
-        double in_flight;        /* over whole devices */
+        double in_flight;        /* over all devices, stacked ones too: 0 means that there is nothing */
+        bool devices_known;      /* some device's interval is known: else nothing may be said of devices */
         unsigned uncounted;      /* whole devices with iostats off */
         char top[64];            /* process with most CPU */
         double top_cpu;
 };
 
 void tally_make(const struct state *, struct tally *);
+/* The weakest evidence that a twentieth or more of the iowait rests on: of one core, or (only NULL) of all that `keep` lets in (NULL: all).
+ * NULL when there was no iowait to split. */
+const char *tally_evidence(const struct state *, const struct state_row *only, bool (*keep)(const struct state_row *, void *), void *own);
 /* "load 309.2% of 800% (38.7%) = us+sy 211.0 + hi+si 98.2" and "wa 490.9 = disk 0.3 + uring 490.6 + other 0.0": one line each, no newline. */
 size_t tally_load_line(const struct tally *, char *line, size_t size);
 size_t tally_wa_line(const struct tally *, char *line, size_t size);

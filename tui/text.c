@@ -183,6 +183,7 @@ struct run {
         struct attach *attach;
         struct state *state, *total;
         struct text text;
+        uint64_t real; /* reports with an interval: what a count counts */
 };
 
 /* Exit status of a failed write or report; 0 for a reader that went away. */
@@ -249,12 +250,13 @@ static int reports(struct run *run)
                         return tell_end(run);
                 if (r != ATTACH_REPORT)
                         continue;
+                run->real += state_info(run->state).valid;
                 r = text_report(&run->text, run->state, false);
                 if (r != 0)
                         return failed(run, r);
                 state_base(run->state);
                 bound_total(run);
-                if (run->options->count && run->text.reports >= run->options->count)
+                if (run->options->count && run->real >= run->options->count)
                         return 0;
         }
         return average(run);
@@ -278,6 +280,7 @@ int text_run(const struct text_view *view, void *own, struct options *options)
         char why[512] = "";
         int status = 1;
 
+        options->attach.tell_outage = true;
         catch_signals();
         text_init(&run.text, view, own, options->format, stdout);
         run.text.screen = screen_lines();

@@ -9,21 +9,41 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tui/clean.h"
+
 static const double WA_SHOWN = 5;       /* % of one core: below, iowait is noise of the clock ticks */
 static const double SLOW_MS = 20;       /* mean per request: longer than the worst seek of a rotating disk */
 static const double BUSY_UTIL = 50, FULL_CORE = 95, FULL_MACHINE = 90, STEAL_SHOWN = 10;
+enum { LINE_COLUMNS = 80 };
 static const double WAIT_AGE = 1;       /* seconds in D state that are worth a word */
 
 static const char *const heads[] = {
         [ANSWER_NOT_A_DISK] = "NOT A DISK", [ANSWER_DISK_SLOW] = "A DISK IS SLOW", [ANSWER_PARTLY] = "PARTLY A DISK",
         [ANSWER_OTHER] = "WAITING, NOT FOR A DISK", [ANSWER_BUSY] = "BUSY", [ANSWER_NOTHING] = "NOTHING WRONG"};
 
-static void say(struct verdict *verdict, enum answer answer, const char *sentence)
+void verdict_fit(char *line, size_t columns)
 {
+        size_t at = columns > 3 ? columns - 3 : 0;
+
+        if (strlen(line) <= columns)
+                return;
+        while (at > 0 && line[at] != ' ')
+                at--;
+        snprintf(line + at, columns - at + 1, "...");
+}
+
+/* The answer as a sentence for `why`, and a shorter one for a line of the screen (NULL: the same). Names in them are made harmless here. */
+static void answer_is(struct verdict *verdict, enum answer answer, const char *sentence, const char *shorter)
+{
+        char raw[256];
+
         verdict->answer = answer;
         verdict->head = heads[answer];
-        snprintf(verdict->line, sizeof verdict->line, "%s. %s", verdict->head, sentence);
-        snprintf(verdict->brief, sizeof verdict->brief, "%s: %s", verdict->head, sentence);
+        snprintf(raw, sizeof raw, "%s. %s", verdict->head, sentence);
+        clean_screen(verdict->line, sizeof verdict->line, raw, strlen(raw), false, sizeof verdict->line, NULL);
+        verdict_fit(verdict->line, LINE_COLUMNS);
+        snprintf(raw, sizeof raw, "%s: %s", verdict->head, shorter ? shorter : sentence);
+        clean_screen(verdict->brief, sizeof verdict->brief, raw, strlen(raw), false, sizeof verdict->brief, NULL);
         for (char *at = verdict->brief; *at && *at != ':'; at++)
                 if (*at >= 'A' && *at <= 'Z')
                         *at = (char)(*at - 'A' + 'a');
@@ -34,7 +54,34 @@ static void say(struct verdict *verdict, enum answer answer, const char *sentenc
         verdict->waits = answer == ANSWER_DISK_SLOW || answer == ANSWER_PARTLY || answer == ANSWER_OTHER;
 }
 
-/* The slower of reads and writes, in ms; *verb names it. */
+static void say(struct verdict *verdict, enum answer answer, const char *sentence)
+{
+        answer_is(verdict, answer, sentence, NULL);
+}
+
+/* A device that had requests in flight for half the time or more, however little wa there was: a whole one if there is one. */
+static const struct tally_device *busy_device(const struct tally *tally)
+{
+        const struct tally_device *found = NULL;
+
+        for (size_t i = 0; i < tally->device_count && i < TALLY_DEVICES; i++) {
+                const struct tally_device *device = &tally->devices[i];
+                if (device->util >= BUSY_UTIL && (!found || (device->whole && !found->whole)))
+                        found = device;
+        }
+        return found;
+}
+
+/* ", 2.10 ms per write"; nothing when nothing completed. */
+static const char *per_request(double ms, const char *verb, char *text, size_t size)
+{
+        text[0] = '\0';
+        if (ms >= 0)
+                snprintf(text, size, ", %.2f ms per %s", ms, verb);
+        return text;
+}
+
+/* The slower of reads and writes, in ms, -1 when none completed; *verb names it. */
 static double slowest(const struct tally_device *device, const char **verb)
 {
         bool write = device->w_await > device->r_await;
@@ -67,8 +114,8 @@ static bool stuck_device(const struct tally *tally, struct verdict *verdict)
 static const char *tasks_wait(const struct tally *tally, char *text, size_t size)
 {
         text[0] = '\0';
-        if (tally->task_count)
-                snprintf(text, size, "; %zu task%s wait%s", tally->task_count, tally->task_count == 1 ? "" : "s", tally->task_count == 1 ? "s" : "");
+        if (tally->d_tasks > 0)
+                snprintf(text, size, "; %.0f task%s wait%s", tally->d_tasks, tally->d_tasks > 1 ? "s" : "", tally->d_tasks > 1 ? "" : "s");
         return text;
 }
 
@@ -76,7 +123,7 @@ static const char *tasks_wait(const struct tally *tally, char *text, size_t size
 static void disk_wait(const struct tally *tally, struct verdict *verdict)
 {
         const struct tally_device *device = busiest(tally);
-        char sentence[160], tasks[48];
+        char sentence[160], tasks[48], each[48];
         const char *verb = "";
 
         if (!device) {
@@ -91,8 +138,8 @@ static void disk_wait(const struct tally *tally, struct verdict *verdict)
                 say(verdict, ANSWER_DISK_SLOW, sentence);
                 return;
         }
-        snprintf(sentence, sizeof sentence, "Tasks wait for %.24s: %.0f requests/s, %.2f ms per %s, %.0f%% util.", device->name, device->rate, ms < 0 ? 0 : ms,
-                 verb, device->util < 0 ? 0 : device->util);
+        snprintf(sentence, sizeof sentence, "Tasks wait for %.24s: %.0f requests/s%s, %.0f%% util.", device->name, device->rate < 0 ? 0 : device->rate,
+                 per_request(ms, verb, each, sizeof each), device->util < 0 ? 0 : device->util);
         say(verdict, ANSWER_BUSY, sentence);
         verdict->waits = true;
 }
@@ -100,19 +147,27 @@ static void disk_wait(const struct tally *tally, struct verdict *verdict)
 static void uring_sleep(const struct tally *tally, struct verdict *verdict)
 {
         const struct tally_waiters *first = tally->waiter_count ? &tally->waiters[0] : NULL;
-        bool idle = tally->load_share < 10;
-        char sentence[160];
+        const struct tally_device *busy = busy_device(tally);
+        bool idle = tally->load_share < 10 && !busy;
+        char sentence[160], shorter[160], also[64] = "", who[48] = "";
 
-        if (!first) {
-                snprintf(sentence, sizeof sentence, "%s", idle ? "The machine is idle; wa is threads asleep in io_uring." : "wa is threads asleep in io_uring; read load, not wa.");
-        } else if (tally->waiter_count == 1) {
-                snprintf(sentence, sizeof sentence, idle ? "The machine is idle; wa is %u %.20s thread%s asleep in io_uring." : "wa is %u %.20s thread%s asleep in io_uring; read load, not wa.",
-                         first->threads, first->process, first->threads == 1 ? "" : "s");
-        } else {
-                snprintf(sentence, sizeof sentence, idle ? "The machine is idle; wa is %zu threads asleep in io_uring." : "wa is %zu threads asleep in io_uring; read load, not wa.",
-                         tally->waiter_threads);
-        }
-        say(verdict, ANSWER_NOT_A_DISK, sentence);
+        /* A device that is kept busy without anybody being counted as its waiter (libaio, SQPOLL) is no cause of wa, and still not idleness. */
+        if (busy)
+                snprintf(also, sizeof also, "%.16s is %.0f%% busy", busy->name, busy->util);
+        else
+                snprintf(also, sizeof also, "read load, not wa");
+        if (tally->waiter_count == 1)
+                snprintf(who, sizeof who, "%u %.20s thread%s", first->threads, first->process, first->threads == 1 ? "" : "s");
+        else if (first)
+                snprintf(who, sizeof who, "%zu threads", tally->waiter_threads);
+        else
+                snprintf(who, sizeof who, "threads");
+        if (idle)
+                snprintf(sentence, sizeof sentence, "The machine is idle; wa is %s asleep in io_uring.", who);
+        else
+                snprintf(sentence, sizeof sentence, "wa is %s asleep in io_uring; %s.", who, also);
+        snprintf(shorter, sizeof shorter, "wa is %s asleep in io_uring%s%s", who, busy ? "; " : "", busy ? also : "");
+        answer_is(verdict, ANSWER_NOT_A_DISK, sentence, shorter);
 }
 
 static void other_wait(const struct tally *tally, struct verdict *verdict)
@@ -121,7 +176,7 @@ static void other_wait(const struct tally *tally, struct verdict *verdict)
 
         if (tally->task_count) {
                 const struct tally_task *task = &tally->tasks[0];
-                snprintf(sentence, sizeof sentence, "%.16s[%d]%s waits in %.24s.", task->name, task->pid, tally->task_count > 1 ? " and others" : "",
+                snprintf(sentence, sizeof sentence, "%.16s[%d]%s in %.24s.", task->name, task->pid, tally->task_count > 1 ? " and others wait" : " waits",
                          task->wchan[0] && strcmp(task->wchan, "0") != 0 ? task->wchan : "D state");
                 say(verdict, ANSWER_OTHER, sentence);
                 return;
@@ -132,7 +187,7 @@ static void other_wait(const struct tally *tally, struct verdict *verdict)
 /* wa_disk is a ceiling: without a waiter in D state, or a floor near it, nobody may be said to wait for a device. */
 static bool disk_proved(const struct tally *tally)
 {
-        return tally->disk.low >= 0.5 * tally->disk.number || tally->task_count > 0 || tally->dstate > 0;
+        return tally->disk.low >= 0.5 * tally->disk.number || tally->d_tasks > 0 || tally->d_seen > 0;
 }
 
 static void iowait_verdict(const struct tally *tally, struct verdict *verdict)
@@ -146,8 +201,11 @@ static void iowait_verdict(const struct tally *tally, struct verdict *verdict)
         } else if (disk >= WA_SHOWN && disk >= 0.02 * wa) {
                 if (uring >= WA_SHOWN || other >= WA_SHOWN)
                         snprintf(rest, sizeof rest, "; %.1f is %s", uring >= WA_SHOWN ? uring : other, uring >= WA_SHOWN ? "io_uring asleep" : "not a disk");
-                snprintf(sentence, sizeof sentence, "%s%.1f of %.1f wa can be %.16s%s.", tally->disk.mark == MARK_EXACT ? "" : "At most ", disk, wa,
-                         device ? device->name : "a device", rest);
+                if (disk >= 0.95 * wa)
+                        snprintf(sentence, sizeof sentence, "Up to all of wa (%.1f) can be %.16s; no waiter was seen.", wa, device ? device->name : "a device");
+                else
+                        snprintf(sentence, sizeof sentence, "%s%.1f of %.1f wa can be %.16s%s.", tally->disk.mark == MARK_EXACT ? "" : "At most ", disk, wa,
+                                 device ? device->name : "a device", rest);
                 say(verdict, ANSWER_PARTLY, sentence);
         } else if (uring >= other) {
                 uring_sleep(tally, verdict);
@@ -159,14 +217,17 @@ static void iowait_verdict(const struct tally *tally, struct verdict *verdict)
 /* Nothing (much) is counted as iowait: that proves nothing, so devices and D-state tasks are asked. */
 static void quiet_verdict(const struct tally *tally, struct verdict *verdict)
 {
-        const struct tally_device *device = busiest(tally);
-        char sentence[160];
+        const struct tally_device *device = busy_device(tally);
+        char sentence[160], each[48], wa[32], top[64] = "";
         const char *verb;
 
-        if (device && device->util >= BUSY_UTIL) {
+        /* Whose CPU it is that fills a core is not known (interrupts are nobody's): the first process and its own figure, no more. */
+        if (tally->top[0])
+                snprintf(top, sizeof top, ", %.20s at %.0f%%", tally->top, tally->top_cpu);
+        if (device) {
                 double ms = slowest(device, &verb);
-                snprintf(sentence, sizeof sentence, "%.16s is %.0f%% busy (%.0f req/s, %.2f ms each); wa does not show it.", device->name, device->util, device->rate,
-                         ms < 0 ? 0 : ms);
+                snprintf(sentence, sizeof sentence, "%.16s is %.0f%% busy (%.0f req/s%s); wa does not show it.", device->name, device->util,
+                         device->rate < 0 ? 0 : device->rate, per_request(ms, verb, each, sizeof each));
                 say(verdict, ms >= SLOW_MS && device->queue < 2 ? ANSWER_DISK_SLOW : ANSWER_BUSY, sentence);
         } else if (tally->task_count && tally->tasks[0].age >= WAIT_AGE) {
                 const struct tally_task *task = &tally->tasks[0];
@@ -174,18 +235,18 @@ static void quiet_verdict(const struct tally *tally, struct verdict *verdict)
                          task->wchan[0] && strcmp(task->wchan, "0") != 0 ? task->wchan : "D state");
                 say(verdict, ANSWER_OTHER, sentence);
         } else if (tally->load_share >= FULL_MACHINE) {
-                snprintf(sentence, sizeof sentence, "Load %.0f of %u%%%s%.20s%s; no iowait to explain.", tally->load.number, tally->cores * 100, tally->top[0] ? ", most by " : "",
-                         tally->top, "");
+                snprintf(sentence, sizeof sentence, "Load %.0f of %u%%%s; no iowait to explain.", tally->load.number, tally->cores * 100, top);
                 say(verdict, ANSWER_BUSY, sentence);
         } else if (tally->steal.kind == VALUE_NUMBER && tally->steal.number >= STEAL_SHOWN) {
                 snprintf(sentence, sizeof sentence, "The hypervisor takes %.0f of %u%% (steal).", tally->steal.number, tally->cores * 100);
                 say(verdict, ANSWER_BUSY, sentence);
         } else if (tally->busiest >= FULL_CORE) {
-                snprintf(sentence, sizeof sentence, "cpu%u is full (%.0f%%)%s%.20s; the machine is at %.0f%%.", tally->busiest_core, tally->busiest,
-                         tally->top[0] ? ", most by " : "", tally->top, tally->load_share);
+                snprintf(sentence, sizeof sentence, "cpu%u is full (%.0f%%); the machine is at %.0f%%%s.", tally->busiest_core, tally->busiest, tally->load_share, top);
                 say(verdict, ANSWER_BUSY, sentence);
         } else {
-                snprintf(sentence, sizeof sentence, "Load %.1f of %u%%, wa %.1f, no device is busy.", tally->load.number, tally->cores * 100, tally->wa.number);
+                value_format(wa, sizeof wa, &tally->wa, 1);
+                snprintf(sentence, sizeof sentence, "Load %.1f of %u%%, wa %s, %s.", tally->load.number, tally->cores * 100, wa,
+                         !tally->devices_known ? "devices could not be read" : tally->uncounted ? "no device that is counted is busy" : "no device is busy");
                 say(verdict, ANSWER_NOTHING, sentence);
         }
 }

@@ -8,9 +8,11 @@ enum answer { ANSWER_NOT_A_DISK, ANSWER_DISK_SLOW, ANSWER_PARTLY, ANSWER_OTHER, 
 struct verdict {
         enum answer answer;
         const char *head;        /* "NOT A DISK", "A DISK IS SLOW", ... */
-        char line[160];          /* head and one sentence: what `why` prints first, cut to 80 columns there */
+        char line[160];          /* head and one sentence: what `why` prints first; at most 80 columns, "..." when it was cut */
         char brief[160];         /* for the screen: lower case, without the head's full stop */
         bool show;               /* wa >= 5% or something is unusual */
         bool waits;              /* something really waits: `why --check` exits 3 */
 };
+/* Shorten a line to so many columns between two words, and show it by "...": half a number or name would be another one. */
+void verdict_fit(char *line, size_t columns);
 void verdict_make(const struct state *, const struct tally *, struct verdict *);

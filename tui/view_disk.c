@@ -9,30 +9,10 @@
 #include <string.h>
 
 #include "sample/word.h"
+#include "tui/device_order.h"
 #include "tui/view.h"
 
 enum { KEY_LEAST = 6, KEY_MOST = 28, DEPTH_MOST = 6 };
-
-static char kind_of(const struct state_row *row)
-{
-        uint64_t kind;
-        return state_now(row, DISK_KIND, &kind) ? (char)kind : 'w';
-}
-
-static bool is_active(const struct state_row *row)
-{
-        static const int busy[] = {DISK_READS, DISK_WRITES, DISK_DISCARDS, DISK_FLUSHES, DISK_IO_TIME};
-        uint64_t level = 0;
-        if (state_now(row, DISK_INFLIGHT, &level) && level > 0)
-                return true;
-        for (size_t i = 0; i < sizeof busy / sizeof busy[0]; i++) {
-                double delta = 0;
-                int outcome = state_delta(row, busy[i], &delta);
-                if ((outcome == DELTA_OK || outcome == DELTA_UNWRAPPED) && delta > 0)
-                        return true;
-        }
-        return false;
-}
 
 static bool ever_used(const struct state_row *row)
 {
@@ -42,39 +22,21 @@ static bool ever_used(const struct state_row *row)
         return reads + writes > 0;
 }
 
-/* Is `name` one of the blank-separated names? */
-static bool names_have(const char *names, size_t length, const char *name, size_t name_length)
-{
-        for (size_t i = 0; i < length;) {
-                size_t end = i;
-                while (end < length && names[end] != ' ')
-                        end++;
-                if (end - i == name_length && memcmp(names + i, name, name_length) == 0)
-                        return true;
-                i = end + 1;
-        }
-        return false;
-}
-
-static bool same_text(const char *a, size_t a_length, const char *b, size_t b_length)
-{
-        return a && b && a_length == b_length && memcmp(a, b, a_length) == 0;
-}
-
 struct walk {
         struct panel *panel;
         const struct look *look;
         const struct column *sort;
+        struct device *devices;
         double order;   /* counts down: lines keep the order in which they were added */
 };
 
 static void add_device(struct walk *w, const struct state_row *row, unsigned depth)
 {
         char word[32];
-        bool idle = !is_active(row);
+        bool idle = word_idle(row);
         if (!panel_matches(w->look, row, w->panel->filter))
                 return;
-        if (idle && !w->look->idle && !ever_used(row)) {
+        if (!w->look->idle && !ever_used(row) && !(word_in_flight(row) > 0)) {
                 w->panel->hidden++;
                 return;
         }
@@ -89,61 +51,34 @@ static void add_device(struct walk *w, const struct state_row *row, unsigned dep
         line->has_own = !idle; /* used by `draw` to leave idle ones out */
 }
 
-/* The devices stacked on `below`, each once: under the first of its slaves. */
-static void add_stacked(struct walk *w, const struct state_row *below, unsigned depth)
+/* Partitions share their disk's line. So do the hidden paths of an NVMe head, except while they have requests in flight: older kernels do not count
+ * those at the head. */
+static bool has_line(const struct state_row *row)
 {
-        const struct state *state = w->look->state;
-        size_t name_length = 0, holders_length = 0;
-        const char *name = state_text(state, below, DISK_NAME, &name_length);
-
-        for (size_t i = 0; name && depth <= DEPTH_MOST && i < state_count(state, SCOPE_DISK); i++) {
-                const struct state_row *row = state_at(state, SCOPE_DISK, i);
-                size_t length = 0, first = 0;
-                if (row->gone)
-                        continue;
-                if (kind_of(row) == 'p') { /* what is stacked on a partition stands under its disk */
-                        const char *parent = state_text(state, row, DISK_PARENT, &length);
-                        if (state_text(state, row, DISK_HOLDERS, &holders_length) && holders_length > 0 &&
-                            same_text(parent, length, name, name_length))
-                                add_stacked(w, row, depth);
-                        continue;
-                }
-                const char *slaves = kind_of(row) == 's' ? state_text(state, row, DISK_SLAVES, &length) : NULL;
-                while (slaves && first < length && slaves[first] != ' ')
-                        first++;
-                if (slaves && first > 0 && names_have(slaves, first, name, name_length)) {
-                        add_device(w, row, depth);
-                        add_stacked(w, row, depth + 1);
-                }
-        }
+        char kind = device_kind(row);
+        return kind != 'p' && (kind != 'h' || word_in_flight(row) > 0);
 }
 
-/* A stacked device whose first slave cannot be seen stands by itself. */
-static bool is_root(const struct state *state, const struct state_row *row)
+/* The devices on device `at`, each once. Partitions have no line of their own: what is stacked on one stands under its disk. */
+static void add_stacked(struct walk *w, int at, unsigned depth)
 {
-        size_t length = 0, first = 0;
-        if (kind_of(row) == 'p' || kind_of(row) == 'h')
-                return false;
-        const char *slaves = kind_of(row) == 's' ? state_text(state, row, DISK_SLAVES, &length) : NULL;
-        while (slaves && first < length && slaves[first] != ' ')
-                first++;
-        if (first == 0)
-                return true;
-        for (size_t i = 0; i < state_count(state, SCOPE_DISK); i++) {
-                const struct state_row *other = state_at(state, SCOPE_DISK, i);
-                size_t name_length = 0;
-                const char *name = state_text(state, other, DISK_NAME, &name_length);
-                if (!other->gone && other != row && same_text(name, name_length, slaves, first))
-                        return false;
+        struct device *devices = w->devices;
+
+        for (int child = devices[at].child; child != DEVICE_NONE && depth <= DEPTH_MOST; child = devices[child].next) {
+                if (devices[child].done)
+                        continue;
+                devices[child].done = true;
+                bool shown = has_line(devices[child].row);
+                if (shown)
+                        add_device(w, devices[child].row, depth);
+                add_stacked(w, child, depth + shown);
         }
-        return true;
 }
 
 struct root {
-        const struct state_row *row;
         bool has;
         double value;
-        size_t place;
+        size_t place;   /* among the devices */
 };
 
 static int by_root(const void *left, const void *right)
@@ -172,24 +107,27 @@ static void gather(struct panel *p, const struct look *look)
 {
         static struct root *roots; /* grows to the most devices seen, kept: nothing is allocated once steady */
         static size_t capacity;
-        struct walk w = {p, look, panel_column(p, p->sort), 0};
-        size_t total = look->state ? state_count(look->state, SCOPE_DISK) : 0, count = 0;
+        static struct device_order order;
+        struct walk w = {.panel = p, .look = look, .sort = panel_column(p, p->sort)};
+        size_t count = 0;
 
         panel_begin(p);
-        if (total > capacity) {
-                struct root *more = realloc(roots, total * sizeof *more);
+        if (!look->state || device_order_make(&order, look->state) < 0)
+                return;
+        w.devices = order.devices;
+        if (order.count > capacity) {
+                struct root *more = reallocarray(roots, order.capacity, sizeof *more);
                 if (!more)
                         return;
                 roots = more;
-                capacity = total;
+                capacity = order.capacity;
         }
-        for (size_t i = 0; i < total; i++) {
-                const struct state_row *row = state_at(look->state, SCOPE_DISK, i);
-                if (row->gone || !is_root(look->state, row))
+        for (size_t i = 0; i < order.count; i++) {
+                if (order.devices[i].parent != DEVICE_NONE || !has_line(order.devices[i].row))
                         continue;
-                roots[count] = (struct root){.row = row, .has = true, .place = i};
+                roots[count] = (struct root){.has = true, .place = i};
                 if (w.sort)
-                        roots[count].has = sort_value(p, look, row, w.sort, &roots[count].value);
+                        roots[count].has = sort_value(p, look, order.devices[i].row, w.sort, &roots[count].value);
                 if (p->reverse)
                         roots[count].value = -roots[count].value;
                 count++;
@@ -197,8 +135,16 @@ static void gather(struct panel *p, const struct look *look)
         if (count > 1)
                 qsort(roots, count, sizeof *roots, by_root);
         for (size_t i = 0; i < count; i++) {
-                add_device(&w, roots[i].row, 0);
-                add_stacked(&w, roots[i].row, 1);
+                order.devices[roots[i].place].done = true;
+                add_device(&w, order.devices[roots[i].place].row, 0);
+                add_stacked(&w, (int)roots[i].place, 1);
+        }
+        for (size_t i = 0; i < order.count; i++) { /* of a circle, or too deep: by themselves rather than not at all */
+                if (order.devices[i].done || !has_line(order.devices[i].row))
+                        continue;
+                order.devices[i].done = true;
+                add_device(&w, order.devices[i].row, 0);
+                add_stacked(&w, (int)i, 1);
         }
 }
 

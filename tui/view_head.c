@@ -148,7 +148,8 @@ static void head_line(const struct look *look, struct canvas *c, int row)
         };
         int cols = c->clip.cols;
         if (look->gone_seconds >= 0) {
-                snprintf(parts[0].text, sizeof parts[0].text, "watopd is gone since %.0f s; looking for it", look->gone_seconds);
+                snprintf(parts[0].text, sizeof parts[0].text, "watopd %s since %.0f s; looking for it",
+                        look->source && look->source->stopped ? "does not answer" : "is gone", look->gone_seconds);
                 parts[0].rank = 1;
                 parts[0].style = STYLE_BAD;
         }
@@ -240,9 +241,8 @@ static void loadavg_text(const struct tally *t, bool wide, char *out, size_t siz
                 snprintf(out, size, "loadavg %.2f", t->load1);
         if (t->running >= 0 && used > 0 && (size_t)used < size)
                 used += snprintf(out + used, size - (size_t)used, ": %.0f run", t->running);
-        double d = t->dstate >= 0 ? t->dstate : (double)t->task_count; /* no scan of all threads: those that were seen */
         if (t->running >= 0 && used > 0 && (size_t)used < size)
-                snprintf(out + used, size - (size_t)used, " + %.0f in D", d);
+                snprintf(out + used, size - (size_t)used, " + %.0f in D%s", t->d_tasks, t->threads_known || !wide ? "" : " seen");
 }
 
 static void wa_line(const struct look *look, struct canvas *c, int row)
@@ -270,7 +270,10 @@ static void verdict_line(const struct look *look, struct canvas *c, int row)
 {
         bool room = c->clip.cols >= 40;
         enum style style = look->verdict->answer == ANSWER_DISK_SLOW ? STYLE_BAD : look->verdict->waits ? STYLE_WARN : STYLE_STRONG;
-        int end = canvas_stranger(c, row, 0, c->clip.cols - (room ? 8 : 0), style, look->verdict->brief, strlen(look->verdict->brief));
+        char brief[sizeof look->verdict->brief];
+        snprintf(brief, sizeof brief, "%s", look->verdict->brief);
+        verdict_fit(brief, (size_t)(c->clip.cols - (room ? 8 : 0)));
+        int end = canvas_stranger(c, row, 0, c->clip.cols - (room ? 8 : 0), style, brief, strlen(brief));
         if (room && end <= c->clip.cols - 8)
                 canvas_put(c, row, c->clip.cols - 6, 6, STYLE_DIM, "w: why");
 }

@@ -67,13 +67,35 @@ void help_draw(const struct look *look, struct canvas *c, size_t top)
                         n < help_lines() ? "Down or PgDn: more; any other key leaves" : "any key leaves");
 }
 
+/* One line of `why`, continued below its first word's column when the screen is narrow: what is behind the edge may be the answer. Returns the row
+ * after it. */
+static int draw_wrapped(struct canvas *c, int row, int last, enum style style, const char *line)
+{
+        enum { INDENT = 7 };
+        int col = 0;
+        while (*line && row < last) {
+                size_t room = (size_t)(c->cols - col), length = strlen(line), cut = length;
+                if (length > room) {
+                        for (cut = room; cut > 0 && line[cut] != ' '; cut--)
+                                ;
+                        cut = cut > 0 ? cut : room;
+                }
+                canvas_stranger(c, row++, col, c->cols - col, style, line, cut); /* made harmless before; once more costs nothing */
+                line += cut;
+                line += strspn(line, " ");
+                col = c->cols > 2 * INDENT ? INDENT : 0;
+        }
+        return row;
+}
+
 void why_draw(const struct look *look, struct canvas *c)
 {
-        static char lines[64][128];
+        static char lines[WHY_LINES + 1][WHY_WIDTH];
         size_t count = look->state ? why_lines(look->state, lines, sizeof lines / sizeof lines[0]) : 0;
+        int row = 0, last = c->rows >= 4 ? c->rows - 1 : c->rows;
         canvas_clear(c);
-        for (size_t i = 0; i < count && (int)i < c->rows; i++) /* why_lines made them harmless; once more costs nothing */
-                canvas_stranger(c, (int)i, 0, c->cols, i == 0 ? STYLE_STRONG : STYLE_PLAIN, lines[i], strlen(lines[i]));
+        for (size_t i = 0; i < count; i++)
+                row = draw_wrapped(c, row, last, i == 0 ? STYLE_STRONG : STYLE_PLAIN, lines[i]);
         if (count == 0)
                 canvas_put(c, 0, 0, c->cols, STYLE_PLAIN, "Nothing can be said before the first interval is over.");
         if (c->rows >= 4)

@@ -1,7 +1,7 @@
 /*
  * The panel of processes, with their threads below them when asked: pidstat's columns, user, unit, state, threads, command.
  *
- * Never hidden as idle: what runs, is ready to run, or sits in D state. A process that has been in D for a second or more, or has a
+ * Never hidden as idle: what runs, is ready to run, sits in D state, or counts as waiting for I/O. A process that has been in D for a second or more, or has a
  * thread that has, stands on top whatever the order, with where it sleeps and for how long behind its name.
  */
 #include <stdio.h>
@@ -10,40 +10,93 @@
 
 #include "tui/view.h"
 
-enum { PID_LEAST = 7, USER_WIDTH = 8, UNIT_WIDTH = 18, PINS = 64 };
+enum { PID_LEAST = 7, USER_WIDTH = 8, UNIT_WIDTH = 18 };
 enum { WIDE = 120, MEDIUM = 60, NARROW = 24 }; /* screen columns from which unit, user, and numbers are shown */
 
-struct pin {                   /* a task that has been in D state for a second or more */
+/* A task that waits: in D state, or counted as waiting for I/O. It is never left out as idle, nor is its process. */
+struct wait {
         uint64_t tgid, tid;
-        double seconds;
+        double seconds;        /* in D state; 0: not in D */
         const struct state_row *row;
         int wchan, name;
 };
 
-static struct pin pins[PINS];  /* of the present look: oldest first is not needed, a process shows its oldest */
-static size_t pin_count;
+/* Of the present look, by tgid, the longest in D state first. Grows to the most that waited, and is kept. */
+static struct wait *waits;
+static size_t wait_count, wait_capacity;
 
-static const struct pin *pin_of(uint64_t tgid)
+static int by_tgid(const void *left, const void *right)
 {
-        const struct pin *oldest = NULL;
-        for (size_t i = 0; i < pin_count; i++)
-                if (pins[i].tgid == tgid && (!oldest || pins[i].seconds > oldest->seconds))
-                        oldest = &pins[i];
-        return oldest;
+        const struct wait *a = left, *b = right;
+        if (a->tgid != b->tgid)
+                return a->tgid < b->tgid ? -1 : 1;
+        return a->seconds > b->seconds ? -1 : a->seconds < b->seconds;
 }
 
-static void pin_scope(const struct look *look, enum scope scope, int state, int since, int wchan, int tgid, int name)
+/* The wait of a process, or of one of its threads, that has lasted longest; NULL: none waits. */
+static const struct wait *wait_of(uint64_t tgid)
 {
-        uint64_t now = state_info(look->state).boot_ns;
-        for (size_t i = 0; i < state_count(look->state, scope) && pin_count < PINS; i++) {
-                const struct state_row *row = state_at(look->state, scope, i);
-                uint64_t letter, from, group = row->key.a;
-                if (row->gone || !state_now(row, state, &letter) || letter != 'D' || !state_now(row, since, &from))
-                        continue;
-                if (now < from || now - from < UINT64_C(1000000000) || (tgid && !state_now(row, tgid, &group)))
-                        continue;
-                pins[pin_count++] = (struct pin){group, row->key.a, (double)(now - from) * 1e-9, row, wchan, name};
+        size_t low = 0, high = wait_count;
+        while (low < high) {
+                size_t middle = low + (high - low) / 2;
+                if (waits[middle].tgid < tgid)
+                        low = middle + 1;
+                else
+                        high = middle;
         }
+        return low < wait_count && waits[low].tgid == tgid ? &waits[low] : NULL;
+}
+
+/* Shown on top: in D state for a second and more. */
+static bool is_pin(const struct wait *wait)
+{
+        return wait && wait->seconds >= 1;
+}
+
+static void add_wait(struct wait wait)
+{
+        if (wait_count == wait_capacity) {
+                size_t capacity = wait_capacity ? wait_capacity * 2 : 64;
+                struct wait *grown = realloc(waits, capacity * sizeof *grown);
+                if (!grown)
+                        return;
+                waits = grown;
+                wait_capacity = capacity;
+        }
+        waits[wait_count++] = wait;
+}
+
+static double seconds_since(const struct look *look, const struct state_row *row, int since)
+{
+        uint64_t from, now = state_info(look->state).boot_ns;
+        return state_now(row, since, &from) && now > from ? (double)(now - from) * 1e-9 : 0;
+}
+
+/* Metric waiter.witness: 0 proves nothing, 1 that the sleep is not counted as iowait. */
+static bool is_counted(const struct state_row *waiter)
+{
+        uint64_t witness;
+        return waiter && !waiter->gone && state_now(waiter, WAITER_WITNESS, &witness) && witness >= 2;
+}
+
+static void find_waits(const struct look *look)
+{
+        uint64_t code, tgid;
+        wait_count = 0;
+        for (size_t i = 0; i < state_count(look->state, SCOPE_PROCESS); i++) {
+                const struct state_row *row = state_at(look->state, SCOPE_PROCESS, i);
+                if (!row->gone && state_now(row, PROCESS_STATE, &code) && code == 'D')
+                        add_wait((struct wait){row->key.a, row->key.a, seconds_since(look, row, PROCESS_SINCE), row, PROCESS_WCHAN, PROCESS_COMM});
+        }
+        for (size_t i = 0; i < state_count(look->state, SCOPE_WAITER); i++) {
+                const struct state_row *row = state_at(look->state, SCOPE_WAITER, i);
+                if (!is_counted(row) || !state_now(row, WAITER_TGID, &tgid))
+                        continue;
+                bool d = state_now(row, WAITER_STATE, &code) && code == 'D';
+                add_wait((struct wait){tgid, row->key.a, d ? seconds_since(look, row, WAITER_SINCE) : 0, row, WAITER_WCHAN, WAITER_COMM});
+        }
+        if (wait_count > 1)
+                qsort(waits, wait_count, sizeof *waits, by_tgid);
 }
 
 static bool grew(const struct state_row *row, int metric)
@@ -102,7 +155,8 @@ static void gather_threads(struct panel *p, const struct look *look, bool rates)
         for (size_t i = 0; i < state_count(look->state, SCOPE_THREAD); i++) {
                 const struct state_row *row = state_at(look->state, SCOPE_THREAD, i);
                 struct panel_line key = {0};
-                if (row->gone || !state_now(row, THREAD_TGID, &key.id) || (rates && !look->idle && is_idle(row, true)))
+                if (row->gone || !state_now(row, THREAD_TGID, &key.id) || (rates && !look->idle && is_idle(row, true) &&
+                    !is_counted(state_find(look->state, SCOPE_WAITER, row->key)))) /* the two rows of a thread have one key */
                         continue;
                 const struct panel_line *found = bsearch(&key, p->lines, processes, sizeof key, by_pid);
                 uint64_t threads = 2;
@@ -125,25 +179,23 @@ static void gather(struct panel *p, const struct look *look)
 {
         const struct column *sort = panel_column(p, p->sort);
         panel_begin(p);
-        pin_count = 0;
         if (!look->state)
                 return;
         bool rates = state_info(look->state).valid;
-        pin_scope(look, SCOPE_PROCESS, PROCESS_STATE, PROCESS_SINCE, PROCESS_WCHAN, 0, PROCESS_COMM);
-        pin_scope(look, SCOPE_WAITER, WAITER_STATE, WAITER_SINCE, WAITER_WCHAN, WAITER_TGID, WAITER_COMM);
+        find_waits(look);
         for (size_t i = 0; i < state_count(look->state, SCOPE_PROCESS); i++) {
                 const struct state_row *row = state_at(look->state, SCOPE_PROCESS, i);
                 if (row->gone || (p->filter[0] && !panel_matches(look, row, p->filter)))
                         continue;
-                bool pinned = pin_count > 0 && pin_of(row->key.a);
-                if (rates && !look->idle && !pinned && is_idle(row, false)) {
+                const struct wait *wait = wait_of(row->key.a);
+                if (rates && !look->idle && !wait && is_idle(row, false)) {
                         p->hidden++;
                         continue;
                 }
                 struct panel_line *line = panel_add(p, row, row->key.a);
                 if (!line)
                         return;
-                line->pinned = pinned;
+                line->pinned = is_pin(wait);
                 line->has_sort = sort ? panel_value(p, look, row, sort, &line->sort) : true;
                 if (!sort)
                         line->sort = -(double)row->key.a;
@@ -190,7 +242,25 @@ static void draw_user(const struct look *look, const struct state_row *row, stru
         }
 }
 
-static void draw_key(struct panel *p, const struct look *look, const struct panel_line *line, struct canvas *c, int row, int pid)
+/* The unit's column, with its blank: only on wide screens, and only while some process has one. */
+static int unit_room(const struct panel *p, const struct look *look, int cols)
+{
+        size_t length = 0;
+        for (size_t i = 0; cols >= WIDE && i < p->count; i++)
+                if (p->lines[i].row->scope == SCOPE_PROCESS && state_text(look->state, p->lines[i].row, PROCESS_UNIT, &length) && length > 0)
+                        return 1 + UNIT_WIDTH;
+        return 0;
+}
+
+/* Columns kept for the command: more of them while command lines are shown. */
+static int command_room(const struct look *look, int cols)
+{
+        if (look->command && cols >= MEDIUM)
+                return cols / 2;
+        return cols >= WIDE ? 24 + (cols - WIDE) / 8 : cols >= MEDIUM ? 16 : 10;
+}
+
+static void draw_key(struct panel *p, const struct look *look, const struct panel_line *line, struct canvas *c, int row, int pid, bool units)
 {
         char number[24];
         int cols = c->clip.cols;
@@ -203,7 +273,7 @@ static void draw_key(struct panel *p, const struct look *look, const struct pane
         if (line->depth > 0 || cols < MEDIUM)
                 return;
         draw_user(look, line->row, c, row, pid + 1);
-        if (cols >= WIDE) {
+        if (units) {
                 size_t length = 0;
                 const char *unit = state_text(look->state, line->row, PROCESS_UNIT, &length);
                 canvas_stranger(c, row, pid + 2 + USER_WIDTH, UNIT_WIDTH, STYLE_PLAIN, unit ? unit : "", unit ? length : 0);
@@ -222,8 +292,8 @@ static void draw_command(const struct look *look, const struct panel_line *line,
                 text = state_text(look->state, line->row, thread ? THREAD_COMM : PROCESS_COMM, &length);
         int used = line->depth + canvas_stranger(c, row, col + line->depth, room - line->depth, line->depth ? STYLE_PLAIN : STYLE_STRONG,
                 text ? text : "-", text ? length : 1);
-        const struct pin *pin = line->pinned && !thread ? pin_of(line->id) : NULL;
-        if (!pin || used + 2 >= room)
+        const struct wait *pin = line->pinned && !thread ? wait_of(line->id) : NULL;
+        if (!is_pin(pin) || used + 2 >= room)
                 return;
         char wait[64], name[32];
         state_text_copy(look->state, pin->row, pin->wchan, wait, sizeof wait);
@@ -234,19 +304,19 @@ static void draw_command(const struct look *look, const struct panel_line *line,
         canvas_stranger(c, row, col + used + 2, room - used - 2, STYLE_BAD, words, strlen(words));
 }
 
-static void draw_lines(struct panel *p, const struct look *look, struct canvas *c, int key)
+static void draw_lines(struct panel *p, const struct look *look, struct canvas *c, int key, bool units)
 {
         int rows = c->clip.rows, cols = c->clip.cols, row = 1, pid = p->key_width;
         bool selected = look->selected == PANEL_TASK;
         canvas_right(c, 0, 0, pid, p->sort < 0 ? selected ? STYLE_SORT : STYLE_SORT_OTHER : STYLE_HEAD, look->threads ? "PID/TID" : "PID");
         if (cols >= MEDIUM)
                 canvas_put(c, 0, pid + 1, USER_WIDTH, STYLE_HEAD, "USER");
-        if (cols >= WIDE)
+        if (units)
                 canvas_put(c, 0, pid + 2 + USER_WIDTH, UNIT_WIDTH, STYLE_HEAD, "UNIT");
         int end = panel_heads(p, look, c, key);
         canvas_put(c, 0, end + 1, cols, STYLE_HEAD, look->command ? "Command line" : "Command");
         for (size_t i = p->top; i < p->count && row < rows; i++, row++) {
-                draw_key(p, look, &p->lines[i], c, row, pid);
+                draw_key(p, look, &p->lines[i], c, row, pid, units);
                 end = panel_cells(p, look, &p->lines[i], c, row, key, cell);
                 draw_command(look, &p->lines[i], c, row, end + 1);
                 if (p->cursor_on && selected && i == p->cursor)
@@ -266,14 +336,14 @@ static void draw(struct panel *p, const struct look *look, struct canvas *c)
         panel_settle(p, rows - 1);
         if (cols != p->cols || p->key_width < PID_LEAST)
                 p->key_width = PID_LEAST;
+        int units = unit_room(p, look, cols), tail = command_room(look, cols);
         for (int pass = 0; pass < 3; pass++) {
-                int key = p->key_width + (cols >= MEDIUM ? 1 + USER_WIDTH : 0) + (cols >= WIDE ? 1 + UNIT_WIDTH : 0);
-                int tail = cols >= WIDE ? 24 + (cols - WIDE) / 8 : cols >= MEDIUM ? 14 : 10;
+                int key = p->key_width + (cols >= MEDIUM ? 1 + USER_WIDTH : 0) + units;
                 p->grew = false;
                 panel_fit(p, cols, key, cols < NARROW ? cols : tail);
                 for (int row = 0; row < rows; row++)
                         canvas_fill(c, row, 0, cols, ' ', STYLE_PLAIN);
-                draw_lines(p, look, c, key);
+                draw_lines(p, look, c, key, units > 0);
                 if (!p->grew)
                         break;
         }

@@ -75,18 +75,19 @@ static void print_waiters(const struct state *state)
 
         for (size_t i = 0, n = state_count(state, SCOPE_WAITER); i < n; i++) {
                 const struct state_row *row = state_at(state, SCOPE_WAITER, i);
-                char process[64], raw[64], name[256], channel[256];
+                char process[64], raw[64], name[256], channel[256], on[32] = "cpu -";
                 uint64_t witness = 0, core = 0, tgid = 0;
                 if (row->gone || !state_now(row, WAITER_WITNESS, &witness) || witness >= sizeof words / sizeof *words)
                         continue;
-                state_now(row, WAITER_CORE, &core);
+                if (state_now(row, WAITER_CORE, &core))
+                        snprintf(on, sizeof on, "cpu%llu", (unsigned long long)core);
                 state_now(row, WAITER_TGID, &tgid);
                 state_text_copy(state, row, WAITER_COMM, raw, sizeof raw);
                 clean_screen(name, sizeof name, raw, strlen(raw), option_utf8(), 40, NULL);
                 state_text_copy(state, row, WAITER_WCHAN, raw, sizeof raw);
                 clean_screen(channel, sizeof channel, raw, strlen(raw), false, 48, NULL);
                 snprintf(process, sizeof process, "%llu/%llu", (unsigned long long)tgid, (unsigned long long)row->key.a);
-                printf("waiter %-15s %-16s cpu%llu  %s%s%s\n", process, name, (unsigned long long)core, words[witness], channel[0] ? "  in " : "", channel);
+                printf("waiter %-15s %-16s %s  %s%s%s\n", process, name, on, words[witness], channel[0] ? "  in " : "", channel);
         }
 }
 
@@ -95,7 +96,7 @@ static void print_text(const struct state *state, const struct tally *tally, con
         char lines[WHY_LINES][WHY_WIDTH];
         size_t count = why_evidence(tally, verdict, lines, WHY_LINES);
 
-        printf("%.80s\n", verdict->line);
+        printf("%s\n", verdict->line);
         if (count < WHY_LINES)
                 putchar('\n');
         for (size_t i = 0; i < count; i++)
@@ -119,9 +120,9 @@ static int measure(struct attach *attach, struct state *state, struct state *tot
                 } else if (result == ATTACH_BACK) {
                         state_clear(total);
                         done = 0;
-                } else if (result == ATTACH_END || interrupted) {
-                        return done ? 0 : 1;
                 }
+                if (result == ATTACH_END || interrupted)
+                        return done ? 0 : 1;
         }
         return 0;
 }
@@ -149,7 +150,7 @@ int why_main(int argc, char **argv)
         uint64_t steps = own.span_ns < UINT64_C(2000000000) ? 1 : own.span_ns / UINT64_C(1000000000);
         options.attach.interval_ns = own.span_ns / steps;
         options.attach.scopes = SCOPE_BIT(SCOPE_SYSTEM) | SCOPE_BIT(SCOPE_CPU) | SCOPE_BIT(SCOPE_DISK) | SCOPE_BIT(SCOPE_PROCESS) | SCOPE_BIT(SCOPE_WAITER) |
-                                SCOPE_BIT(SCOPE_VM) | SCOPE_BIT(SCOPE_PRESSURE);
+                                SCOPE_BIT(SCOPE_VM) | SCOPE_BIT(SCOPE_PRESSURE) | SCOPE_BIT(SCOPE_SELF);
         options.attach.leases = LEASE_RINGS;
 
         struct attach *attach = NULL;
@@ -170,11 +171,15 @@ int why_main(int argc, char **argv)
                 result = state_new(&total);
         if (result == 0)
                 result = measure(attach, state, total, steps);
-        int status = result == 0 ? 0 : 1;
+        static struct tally tally;
         if (result == 0) {
-                struct tally tally;
-                struct verdict verdict;
                 tally_make(total, &tally);
+                if (!tally.valid)
+                        result = -ENODATA;
+        }
+        int status = result == 0 || (result == 1 && interrupted) ? 0 : 1;
+        if (result == 0) {
+                struct verdict verdict;
                 verdict_make(total, &tally, &verdict);
                 if (options.format == FORMAT_JSON)
                         why_json(total, &tally, &verdict);
@@ -182,8 +187,10 @@ int why_main(int argc, char **argv)
                         print_text(total, &tally, &verdict, &own);
                 if (own.check && verdict.waits)
                         status = 3;
-        } else if (result < 0) {
-                options_say("why", "%s", strerror(-result));
+        } else if (result == 1) {
+                options_say("why", interrupted ? "interrupted before anything was measured" : "there are no two samples to compare");
+        } else if (attach) {
+                options_say("why", "%s", result == -ENODATA ? "no interval of cpu times could be read: no answer" : strerror(-result));
         }
         if (fflush(stdout) != 0 && errno != EPIPE)
                 status = 1;

@@ -88,7 +88,7 @@ static void put_tasks(const struct tally *tally)
                 number("since", task->age, ",");
                 printf("}");
         }
-        printf("],\"D_count\":%zu", tally->task_count);
+        printf("],\"D_count\":%.0f", tally->d_tasks);
 }
 
 void why_json(const struct state *state, const struct tally *tally, const struct verdict *verdict)
@@ -111,7 +111,10 @@ void why_json(const struct state *state, const struct tally *tally, const struct
         part("wa_disk", &tally->disk);
         part("wa_uring", &tally->uring);
         part("wa_other", &tally->other);
-        text("evidence", tally->level, ",");
+        if (tally->level)
+                text("evidence", tally->level, ",");
+        else
+                printf(",\"evidence\":null");
         number("taken_back_ms", tally->taken_back, ",");
         number("loadavg", tally->load1, ",");
         number("running", tally->running, ",");

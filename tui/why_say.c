@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tui/clean.h"
 #include "tui/why.h"
 
 struct lines {
@@ -20,12 +21,14 @@ static void add(struct lines *lines, const char *format, ...) __attribute__((for
 static void add(struct lines *lines, const char *format, ...)
 {
         va_list list;
+        char raw[WHY_WIDTH];
 
         if (lines->count == lines->max)
                 return;
         va_start(list, format);
-        vsnprintf(lines->at[lines->count++], WHY_WIDTH, format, list);
+        vsnprintf(raw, sizeof raw, format, list);
         va_end(list);
+        clean_screen(lines->at[lines->count++], WHY_WIDTH, raw, strlen(raw), false, WHY_WIDTH - 1, NULL);
 }
 
 static void add_load(struct lines *lines, const struct tally *tally)
@@ -34,7 +37,8 @@ static void add_load(struct lines *lines, const struct tally *tally)
 
         value_format(load, sizeof load, &tally->load, 1);
         if (tally->load1 >= 0 && tally->running >= 0)
-                snprintf(average, sizeof average, "      loadavg %.2f: %.0f running, %zu in D state", tally->load1, tally->running, tally->task_count);
+                snprintf(average, sizeof average, "      loadavg %.2f: %.0f running, %.0f in D state%s", tally->load1, tally->running, tally->d_tasks,
+                         tally->threads_known ? "" : " seen");
         add(lines, "load   %s%% of %u%% (%.1f%%)%s", load, tally->cores * 100, tally->load_share, average);
 }
 
@@ -46,9 +50,9 @@ static void add_wa(struct lines *lines, const struct tally *tally)
         if (tally->taken_back >= 10)
                 snprintf(taken, sizeof taken, "; %.0f ms taken back", tally->taken_back);
         if (tally->wa.kind == VALUE_NUMBER && tally->wa.number >= 0.05)
-                add(lines, "wa     %.60s   %.1f s, evidence: %s%s", line + 3, tally->seconds, tally->level, taken);
+                add(lines, "wa     %s   %.1f s%s%s%s", line + 3, tally->seconds, tally->level ? ", evidence: " : "", tally->level ? tally->level : "", taken);
         else
-                add(lines, "wa     %.60s   %.1f s%s", line + 3, tally->seconds, taken);
+                add(lines, "wa     %s   %.1f s%s", line + 3, tally->seconds, taken);
 }
 
 static void add_waiters(struct lines *lines, const struct tally *tally)
@@ -61,10 +65,13 @@ static void add_waiters(struct lines *lines, const struct tally *tally)
                 else if (group->cores)
                         snprintf(cores, sizeof cores, " on cpu%u-%u", group->first_core, group->last_core);
                 if (i == 1 && tally->waiter_count > 2)
-                        snprintf(more, sizeof more, "; %zu more programs", tally->waiter_count - 2);
-                add(lines, "uring  %.20s[%d] %.24s: %u thread%s%s (%u proved), woke %.0f times%s", group->process, group->pid, group->names, group->threads,
-                    group->threads == 1 ? "" : "s", cores, group->proved, group->woke, more);
+                        snprintf(more, sizeof more, "; %zu more", tally->waiter_count - 2);
+                add(lines, "uring  %.16s[%d] %.20s: %u thread%s%s, %u parked, woke %.0f times%s", group->process, group->pid, group->names, group->threads,
+                    group->threads == 1 ? "" : "s", cores, group->parked, group->woke, more);
         }
+        if (tally->storage_threads)
+                add(lines, "uring  %zu thread%s with reads, writes or syncs of %s own pending", tally->storage_threads, tally->storage_threads == 1 ? "" : "s",
+                    tally->storage_threads == 1 ? "its" : "their");
 }
 
 static void add_device(struct lines *lines, const struct tally_device *device)
@@ -72,14 +79,14 @@ static void add_device(struct lines *lines, const struct tally_device *device)
         char stuck[48] = "", waits[64] = "";
 
         if (device->stuck >= 1)
-                snprintf(stuck, sizeof stuck, "  STUCK %.0f s", device->stuck);
+                snprintf(stuck, sizeof stuck, " STUCK %.0f s", device->stuck);
         if (device->r_await >= 0)
                 snprintf(waits, sizeof waits, " r %.2f", device->r_await);
         if (device->w_await >= 0)
                 snprintf(waits + strlen(waits), sizeof waits - strlen(waits), " w %.2f", device->w_await);
-        add(lines, "disk   %.24s%s%.24s  %.0f req/s %.0f kB/s%s%s%s  aqu-sz %.1f  %.0f%% util  infl %.0f%s", device->name, device->label[0] ? " " : "", device->label,
-            device->rate < 0 ? 0 : device->rate, device->kb < 0 ? 0 : device->kb, waits[0] ? "  await" : "", waits, waits[0] ? " ms" : "",
-            device->queue < 0 ? 0 : device->queue, device->util < 0 ? 0 : device->util, device->inflight < 0 ? 0 : device->inflight, stuck);
+        add(lines, "disk   %.16s%s%.16s%s %.0f req/s %.0f kB/s%s%s%s aqu-sz %.1f %.0f%% util infl %.0f", device->name, device->label[0] ? " " : "", device->label, stuck,
+            device->rate < 0 ? 0 : device->rate, device->kb < 0 ? 0 : device->kb, waits[0] ? " await" : "", waits, waits[0] ? " ms" : "",
+            device->queue < 0 ? 0 : device->queue, device->util < 0 ? 0 : device->util, device->inflight < 0 ? 0 : device->inflight);
 }
 
 static void add_devices(struct lines *lines, const struct tally *tally)
@@ -95,8 +102,13 @@ static void add_devices(struct lines *lines, const struct tally *tally)
         }
         if (shown)
                 return;
-        if (tally->device_count)
-                add(lines, "disks  nothing in flight; busiest %.24s %.1f%% util, %.0f requests/s", tally->devices[0].name,
+        char flight[32] = "nothing in flight";
+        if (tally->in_flight > 0) /* on a device that is not among the busiest */
+                snprintf(flight, sizeof flight, "%.0f in flight", tally->in_flight);
+        if (!tally->devices_known)
+                add(lines, "disks  - could not be read");
+        else if (tally->device_count)
+                add(lines, "disks  %s; busiest %.24s %.1f%% util, %.0f requests/s", flight, tally->devices[0].name,
                     tally->devices[0].util < 0 ? 0 : tally->devices[0].util, tally->devices[0].rate < 0 ? 0 : tally->devices[0].rate);
         else
                 add(lines, "disks  nothing in flight, no request in %.1f s", tally->seconds);
@@ -108,12 +120,14 @@ static void add_tasks(struct lines *lines, const struct tally *tally)
 
         for (size_t i = 0; i < kept && i < 2; i++) {
                 const struct tally_task *task = &tally->tasks[i];
-                char channel[72] = "", more[48] = "";
+                char channel[72] = "", age[48] = "", more[48] = "";
                 if (task->wchan[0] && strcmp(task->wchan, "0") != 0)
-                        snprintf(channel, sizeof channel, " in %.48s", task->wchan);
+                        snprintf(channel, sizeof channel, " in %.28s", task->wchan);
                 if (i == 1 && tally->task_count > 2)
                         snprintf(more, sizeof more, "; %zu more", tally->task_count - 2);
-                add(lines, "waits  %.32s[%d] in D state%s, for %.1f s or more%s", task->name, task->pid, channel, task->age < 0 ? 0 : task->age, more);
+                if (task->age >= 0)
+                        snprintf(age, sizeof age, ", for %.1f s or more", task->age);
+                add(lines, "waits  %.20s[%d] in D state%s%s%s", task->name, task->pid, channel, age, more);
         }
 }
 
@@ -122,7 +136,7 @@ static void add_pressure(struct lines *lines, const struct tally *tally)
         if (tally->io_some < 0)
                 return;
         if (tally->waiter_threads && tally->uring.kind == VALUE_NUMBER && tally->uring.number >= 5)
-                add(lines, "PSI    io some %.0f%%, full %.0f%%: counts threads asleep in io_uring as stalled", tally->io_some, tally->io_full < 0 ? 0 : tally->io_full);
+                add(lines, "PSI    io some %.0f%%, full %.0f%%: it counts io_uring sleepers as stalled", tally->io_some, tally->io_full < 0 ? 0 : tally->io_full);
         else if (tally->io_some >= 1)
                 add(lines, "PSI    io some %.0f%%, full %.0f%% of the time", tally->io_some, tally->io_full < 0 ? 0 : tally->io_full);
 }
@@ -130,17 +144,19 @@ static void add_pressure(struct lines *lines, const struct tally *tally)
 /* What is not known, and what would show it. */
 static void add_unknown(struct lines *lines, const struct tally *tally)
 {
-        bool weak = strcmp(tally->level, "bound") == 0 || strcmp(tally->level, "none") == 0;
+        bool weak = tally->level && (strcmp(tally->level, "bound") == 0 || strcmp(tally->level, "none") == 0);
         double other = tally->other.kind == VALUE_NUMBER ? tally->other.number : 0;
 
         if (tally->uncounted)
-                add(lines, "more   %u device%s not counted by the kernel (queue/iostats is 0): disk may be more than shown", tally->uncounted, tally->uncounted == 1 ? " is" : "s are");
+                add(lines, "more   %u device%s not counted (queue/iostats is 0): disk may be more", tally->uncounted, tally->uncounted == 1 ? " is" : "s are");
         else if (other >= 5 && weak && geteuid() != 0)
                 add(lines, "more   who waits cannot be seen with your rights: run as root, or start watopd");
+        else if (other >= 5 && tally->waiter_threads)
+                add(lines, "more   other: not proved to be the io_uring sleepers; they may share it");
         else if (other >= 5 && !tally->task_count)
                 add(lines, "more   other: no task in D state was seen; cause not known");
         else if (tally->disk.kind == VALUE_NUMBER && tally->disk.mark != MARK_EXACT && tally->disk.number >= 5)
-                add(lines, "more   disk is between %.1f and %.1f: devices work for all cores, the kernel does not say for which", tally->disk.low, tally->disk.high);
+                add(lines, "more   disk is between %.1f and %.1f: the kernel does not say whose requests", tally->disk.low, tally->disk.high);
 }
 
 static void add_next(struct lines *lines, const struct tally *tally, const struct verdict *verdict)
@@ -179,7 +195,7 @@ size_t why_evidence(const struct tally *tally, const struct verdict *verdict, ch
         return lines.count;
 }
 
-size_t why_lines(const struct state *state, char lines[][128], size_t max)
+size_t why_lines(const struct state *state, char lines[][WHY_WIDTH], size_t max)
 {
         struct tally tally;
         struct verdict verdict;

@@ -98,6 +98,8 @@ def measure(command, terminal=None):
     else:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENV)
     time.sleep(WARM)
+    if not os.path.exists(f"/proc/{process.pid}/task") or not os.listdir(f"/proc/{process.pid}/task") or not cpu_ns(process.pid):
+        raise SystemExit("bench: it ended at once: " + " ".join(command))
     pids = tree(process.pid)
     before, begin, sent = {p: cpu_ns(p) for p in pids}, time.monotonic(), getattr(process, "bytes", 0)
     time.sleep(WINDOW)
@@ -139,7 +141,9 @@ def compare(title, commands, terminal=None):
 def main():
     watop, watopd, spawn = BUILD + "/watop", BUILD + "/watopd", TESTS + "/tests/lab_spawn"
     folder = tempfile.mkdtemp(prefix="watop-bench-", dir="/dev/shm")
-    daemon = [watopd, "--config", "/dev/null", "--ring", folder + "/ring", "--socket", folder + "/control", "--interval", "1s"]
+    empty = folder + "/empty.ini"
+    open(empty, "w").close()
+    daemon = [watopd, "--config", empty, "--ring", folder + "/ring", "--socket", folder + "/control", "--interval", "1s"]
     try:
         if "system" in NAMES:
             config = folder + "/system.ini"

@@ -275,6 +275,17 @@ static void test_texts(void **unused)
                 setlocale(LC_ALL, "C");
         value_format(text, sizeof text, &value, 1);
         assert_string_equal(text, "0.0");
+        static const double numbers[] = {0, 0.04, 0.05, 0.96, 9.94, 9.96, 99.99, 1234567.891, 1e11, 0.001, 42, 5e14};
+        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+                for (unsigned places = 0; places <= 3; places++) {
+                        char wanted[40];
+                        value.number = numbers[i];
+                        value_format(text, sizeof text, &value, places);
+                        snprintf(wanted, sizeof wanted, "%.*f", (int)places, numbers[i]);
+                        assert_true(fabs(strtod(text, NULL) - numbers[i]) <= 0.5 * pow(10, -(double)places) * 1.000001);
+                        if (numbers[i] < 1e12)
+                                assert_int_equal(strlen(text), strlen(wanted));
+                }
         value.number = 0.1 + 0.2;
         value_exact(text, sizeof text, &value, "null");
         assert_true(strtod(text, NULL) == value.number || strchr(text, '.'));

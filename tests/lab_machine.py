@@ -385,7 +385,7 @@ class Screen:
 
     def tmux(self, *words):
         command = ["tmux", "-L", "watop-lab", "-f", "/dev/null", *words]
-        return subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=10).stdout
+        return subprocess.run(command, env=dict(self.env, SHELL="/bin/sh"), capture_output=True, text=True, timeout=10).stdout
 
     def text(self):
         return self.tmux("capture-pane", "-p", "-t", "w")

@@ -15,7 +15,7 @@ number=0 bad=0
 unset TMUX LINES COLUMNS NO_COLOR
 export TMUX_TMPDIR=$work LC_ALL=C.UTF-8
 
-tm() { tmux -L watop-test -f /dev/null "$@" 2>/dev/null; }
+tm() { SHELL=/bin/sh tmux -L watop-test -f /dev/null "$@" 2>/dev/null; }
 finish() { tm kill-server; rm -rf "$work"; }
 trap finish EXIT
 trap 'exit 1' INT TERM HUP

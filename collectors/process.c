@@ -51,13 +51,6 @@ static void process_close(void *own)
         free(process);
 }
 
-static ssize_t read_cut(void *arg, const char *path, char *buffer, size_t size)
-{
-        ssize_t n = procfs_read(arg, path, buffer, size);
-
-        return n == -EOVERFLOW ? (ssize_t)size - 1 : n;
-}
-
 static int process_open(struct procfs *procfs, void **own)
 {
         struct process *process = calloc(1, sizeof *process);
@@ -69,7 +62,7 @@ static int process_open(struct procfs *procfs, void **own)
         if (r == 0)
                 r = users_new(procfs, &process->users);
         if (r == 0)
-                r = slow_new(read_cut, procfs, &process->slow);
+                r = slow_new(procfs_read_cut, procfs, &process->slow);
         if (r < 0) {
                 process_close(process);
                 return r;

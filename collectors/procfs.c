@@ -316,6 +316,12 @@ ssize_t procfs_read(struct procfs *p, const char *path, char *buffer, size_t siz
         return noted(p, path, buffer, n);
 }
 
+ssize_t procfs_read_cut(void *procfs, const char *path, char *buffer, size_t size)
+{
+        ssize_t n = procfs_read(procfs, path, buffer, size);
+        return n == -EOVERFLOW ? (ssize_t)size - 1 : n;
+}
+
 ssize_t procfs_readf(struct procfs *p, char *buffer, size_t size, const char *format, ...)
 {
         char path[PATH_MAX];

@@ -36,6 +36,8 @@ int procfs_capture_error(const struct procfs *);
 /* Read the whole of a small file into buffer, NUL-terminate it. Returns the length, or -errno: -ENOENT, -EACCES, -EOVERFLOW (does not fit;
  * buffer holds the first size-1 bytes), -ESRCH. A negative answer from a captured tree's `errors` is given here too. */
 ssize_t procfs_read(struct procfs *, const char *path, char *buffer, size_t size);
+/* The same, but of a file that does not fit the first size - 1 bytes are given. The first argument is a struct procfs: for slow_new. */
+ssize_t procfs_read_cut(void *procfs, const char *path, char *buffer, size_t size);
 /* printf form of the path. */
 ssize_t procfs_readf(struct procfs *, char *buffer, size_t size, const char *format, ...) __attribute__((format(printf, 4, 5)));
 /* The same for a file that grows with the machine: *buffer is kept and grown by the caller's own pointer (freed by the caller). */

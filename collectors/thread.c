@@ -37,13 +37,6 @@ static void thread_close(void *own)
         free(threads);
 }
 
-static ssize_t read_cut(void *arg, const char *path, char *buffer, size_t size)
-{
-        ssize_t n = procfs_read(arg, path, buffer, size);
-
-        return n == -EOVERFLOW ? (ssize_t)size - 1 : n;
-}
-
 static int thread_open(struct procfs *procfs, void **own)
 {
         struct threads *threads = calloc(1, sizeof *threads);
@@ -53,7 +46,7 @@ static int thread_open(struct procfs *procfs, void **own)
         threads->procfs = procfs;
         int r = task_table_get(procfs, &threads->table);
         if (r == 0)
-                r = slow_new(read_cut, procfs, &threads->slow);
+                r = slow_new(procfs_read_cut, procfs, &threads->slow);
         if (r < 0) {
                 thread_close(threads);
                 return r;

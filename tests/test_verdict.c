@@ -22,6 +22,7 @@ struct machine {
         unsigned parked;                          /* io_uring threads, one a core in turn */
         unsigned reads, read_ms, util_ms, inflight, stuck_ms, queue_ms;
         const char *waits;                        /* wait channel of one task in D state */
+        bool helper;                              /* a watopd's thread hangs */
         unsigned waits_s, waits_n;                /* 0: one task; each has a row as process and one as waiter */
         unsigned storage;                         /* io_uring threads with storage pending */
         const char *kind;                         /* of the device; NULL 'w', "" no device at all */
@@ -91,6 +92,14 @@ static void put_waiters(struct sealed *w, const struct machine *m)
                 struct row *row = sample_row(w->sample, SCOPE_WAITER, (struct key){800 + i, 1}, 0);
                 row_set(row, WAITER_TGID, 700);
                 row_set(row, WAITER_WITNESS, 5);
+        }
+        if (m->helper) { /* some watopd's thread that hangs with the task it reads: older, and still not the answer */
+                struct row *row = sample_row(w->sample, SCOPE_WAITER, (struct key){850, 1}, 0);
+                row_text(row, WAITER_COMM, "watopd", 6);
+                row_text(row, WAITER_WCHAN, "__access_remote_vm", 18);
+                row_set(row, WAITER_TGID, 849);
+                row_set(row, WAITER_WITNESS, 6);
+                row_set(row, WAITER_SINCE, w->boot - 100 * SECOND);
         }
         for (unsigned i = 0; m->waits && i < (m->waits_n ? m->waits_n : 1); i++) {
                 struct row *row = sample_row(w->sample, SCOPE_PROCESS, (struct key){900 + i, 10000000}, 0);
@@ -217,6 +226,13 @@ static void test_stuck_without_iowait(void **unused)
                "WAITING, NOT FOR A DISK. backup\\x1b[31m[900]: 12 s in request_wait_answer.", true);
 }
 
+static void test_helpers_of_monitors_are_not_named(void **unused)
+{
+        expect(&(struct machine){.waits = "request_wait_answer", .waits_s = 12, .helper = true}, ANSWER_OTHER,
+               "WAITING, NOT FOR A DISK. backup\\x1b[31m[900]: 12 s in request_wait_answer.", true);
+        expect(&(struct machine){.helper = true}, ANSWER_NOTHING, "NOTHING WRONG. Load 0.0 of 200%, wa 0.0, no device is busy.", false);
+}
+
 /* No rights: nobody may be named, and no disk either. */
 static void test_unknown(void **unused)
 {
@@ -294,7 +310,7 @@ static void test_devices(void **unused)
 static void test_long_line(void **unused)
 {
         expect(&(struct machine){.wa_other = {900, 0}, .waits = "a_function_with_a_very_long_name_indeed", .waits_s = 5, .waits_n = 3}, ANSWER_OTHER,
-               "WAITING, NOT FOR A DISK. backup\\x1b[31m[900] and others wait in...", true);
+               "WAITING, NOT FOR A DISK. backup\\x1b[31m[900] and others in...", true);
 }
 
 int main(void)
@@ -302,7 +318,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_idle_reactors), cmocka_unit_test(test_loaded_reactors), cmocka_unit_test(test_slow_disk),
                 cmocka_unit_test(test_quick_disk_that_is_waited_for), cmocka_unit_test(test_stuck_disk), cmocka_unit_test(test_hidden_disk),
-                cmocka_unit_test(test_part), cmocka_unit_test(test_other), cmocka_unit_test(test_stuck_without_iowait), cmocka_unit_test(test_unknown),
+                cmocka_unit_test(test_part), cmocka_unit_test(test_other), cmocka_unit_test(test_stuck_without_iowait), cmocka_unit_test(test_unknown), cmocka_unit_test(test_helpers_of_monitors_are_not_named),
                 cmocka_unit_test(test_quiet), cmocka_unit_test(test_fit), cmocka_unit_test(test_reactors_beside_a_busy_disk), cmocka_unit_test(test_storage_is_not_sleep),
                 cmocka_unit_test(test_many_in_d), cmocka_unit_test(test_devices), cmocka_unit_test(test_long_line),
         };

@@ -87,7 +87,9 @@ static int start_private(struct attach *attach, const char *because)
                 snprintf(attach->line, sizeof attach->line, "%s", reason[0] != '\0' ? reason : strerror(-r));
                 return r;
         }
-        snprintf(attach->line, sizeof attach->line, "private watopd: %s", because);
+        bool limited = geteuid() != 0 && attach->options.root == NULL;
+        snprintf(attach->line, sizeof attach->line, "private watopd: %s%s", because,
+                 limited ? "; not root: other users' I/O bytes and wait channels cannot be read" : "");
         begin(attach);
         return 0;
 }

@@ -26,7 +26,11 @@ static const struct option_entry source_entries[] = {
         {0},
 };
 static const struct option_entry format_entries[] = {
-        {CODE_FORMAT, "format", "FORMAT", "text (default), csv, or json: one object a line"},
+        {CODE_FORMAT, "format", "FORMAT", "text (default), csv or json"},
+        {0},
+};
+static const struct option_entry answer_entries[] = {
+        {CODE_FORMAT, "format", "FORMAT", "text (default) or json"},
         {0},
 };
 static const struct option_entry help_entries[] = {
@@ -219,6 +223,8 @@ static void help(const struct option_set *set)
         help_entries_of(set->entries);
         if (set->groups & OPTIONS_FORMAT)
                 help_entries_of(format_entries);
+        if (set->groups & OPTIONS_ANSWER)
+                help_entries_of(answer_entries);
         if (set->groups & OPTIONS_SOURCE)
                 help_entries_of(source_entries);
         help_entries_of(help_entries);
@@ -348,6 +354,8 @@ int options_parse(const struct option_set *set, int argc, char **argv, struct op
         add_entries(&parser, set->entries);
         if (set->groups & OPTIONS_FORMAT)
                 add_entries(&parser, format_entries);
+        if (set->groups & OPTIONS_ANSWER)
+                add_entries(&parser, answer_entries);
         if (set->groups & OPTIONS_SOURCE)
                 add_entries(&parser, source_entries);
         add_entries(&parser, help_entries);

@@ -32,6 +32,7 @@ struct option_entry {
 enum option_groups {
         OPTIONS_SOURCE = 1, /* --ring --root --private --quiet */
         OPTIONS_FORMAT = 2, /* --format text|csv|json */
+        OPTIONS_ANSWER = 8, /* --format text|json: no table */
         OPTIONS_TIMES = 4,  /* arguments INTERVAL [COUNT] */
 };
 

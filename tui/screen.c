@@ -318,7 +318,7 @@ void screen_end(struct screen *s)
 
 void screen_size(const struct screen *s, int *rows, int *cols)
 {
-        *rows = s->rows;
+        *rows = s->curses || s->rows < 2 ? s->rows : s->rows - 1; /* plain lines end with a newline of their own */
         *cols = s->cols;
 }
 

@@ -243,6 +243,12 @@ static const struct state_row *d_row(const struct state *state, const struct d_s
         return in_d(row, d) ? row : NULL;
 }
 
+bool tally_is_helper(const char *name, const char *wchan)
+{
+        return strcmp(name, "watopd") == 0 && (!wchan[0] || strcmp(wchan, "0") == 0 || strstr(wchan, "access_remote_vm") || strstr(wchan, "mmap_lock") ||
+                                               strstr(wchan, "rwsem_down_read"));
+}
+
 static void insert_task(struct tally *tally, const struct tally_task *task)
 {
         size_t kept = tally->task_count < TALLY_TASKS ? tally->task_count : TALLY_TASKS, at = 0;
@@ -272,12 +278,14 @@ static void add_task(const struct state *state, const struct state_row *row, int
                         start = other;
         }
         task.pid = d->tgid == METRIC_NONE ? task.tid : (int)level(row, d->tgid, 1);
-        if (task.pid == (int)level(state_one(state, SCOPE_SELF), SELF_PID, 1))
-                return; /* watopd's helper that reads a sick task's files: self.stuck_reads tells of it */
         if (start >= 0)
                 task.age = (double)state_info(state).boot_ns * 1e-9 - start;
         text_of(state, row, d->comm, task.name, sizeof task.name);
         text_of(state, row, d->wchan, task.wchan, sizeof task.wchan);
+        if (tally_is_helper(task.name, task.wchan)) {
+                tally->helpers++;
+                return;
+        }
         if (d->cmdline != METRIC_NONE)
                 text_of(state, row, d->cmdline, task.cmdline, sizeof task.cmdline);
         insert_task(tally, &task);
@@ -304,7 +312,8 @@ static void tally_tasks(const struct state *state, struct tally *tally)
         }
         qsort(tally->waiters, tally->waiter_count, sizeof tally->waiters[0], by_threads);
         /* The scan of all threads and their rows are of different moments: what was seen is not less than it was. */
-        tally->d_tasks = tally->dstate > (double)tally->task_count ? tally->dstate : (double)tally->task_count;
+        double others = tally->dstate - tally->helpers;
+        tally->d_tasks = others > (double)tally->task_count ? others : (double)tally->task_count;
 }
 
 static void tally_top(const struct state *state, struct tally *tally)

@@ -51,6 +51,7 @@ struct tally {
         size_t waiter_count, waiter_threads;
         size_t storage_threads;  /* in the wait too, but with storage of their own pending: they are not idle */
         struct tally_task tasks[TALLY_TASKS];        /* oldest first */
+        unsigned helpers;        /* D-state threads of watopds that hang with a task they read; not in the counts */
         size_t task_count;       /* all of them, each once; may exceed TALLY_TASKS */
         double d_tasks;          /* how many tasks are in D state, as far as is known: of all threads when they were looked at (threads_known) */
         struct tally_device devices[TALLY_DEVICES];  /* busiest first, stuck ones before all */
@@ -62,6 +63,8 @@ struct tally {
         double top_cpu;
 };
 
+/* True for the helper thread of some watopd that reads a sick task's files and hangs with it: it is no victim, so it is not named among the waiters. */
+bool tally_is_helper(const char *name, const char *wchan);
 void tally_make(const struct state *, struct tally *);
 /* The weakest evidence that a twentieth or more of the iowait rests on: of one core, or (only NULL) of all that `keep` lets in (NULL: all).
  * NULL when there was no iowait to split. */

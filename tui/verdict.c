@@ -176,7 +176,7 @@ static void other_wait(const struct tally *tally, struct verdict *verdict)
 
         if (tally->task_count) {
                 const struct tally_task *task = &tally->tasks[0];
-                snprintf(sentence, sizeof sentence, "%.16s[%d]%s in %.24s.", task->name, task->pid, tally->task_count > 1 ? " and others wait" : " waits",
+                snprintf(sentence, sizeof sentence, "%.16s[%d]%s in %.24s.", task->name, task->pid, tally->task_count > 1 ? " and others" : " waits",
                          task->wchan[0] && strcmp(task->wchan, "0") != 0 ? task->wchan : "D state");
                 say(verdict, ANSWER_OTHER, sentence);
                 return;
@@ -190,6 +190,18 @@ static bool disk_proved(const struct tally *tally)
         return tally->disk.low >= 0.5 * tally->disk.number || tally->d_tasks > 0 || tally->d_seen > 0;
 }
 
+/* What the mark of a number says, as a word before it. */
+static const char *bound_word(const struct value *value, bool first)
+{
+        switch (value->mark) {
+        case MARK_ESTIMATE: return first ? "About " : "about ";
+        case MARK_AT_MOST: return first ? "At most " : "at most ";
+        case MARK_AT_LEAST: return first ? "At least " : "at least ";
+        case MARK_EXACT: break;
+        }
+        return "";
+}
+
 static void iowait_verdict(const struct tally *tally, struct verdict *verdict)
 {
         double wa = tally->wa.number, disk = tally->disk.number, uring = tally->uring.number, other = tally->other.number;
@@ -199,12 +211,13 @@ static void iowait_verdict(const struct tally *tally, struct verdict *verdict)
         if (disk >= 0.8 * wa && disk_proved(tally)) {
                 disk_wait(tally, verdict);
         } else if (disk >= WA_SHOWN && disk >= 0.02 * wa) {
-                if (uring >= WA_SHOWN || other >= WA_SHOWN)
-                        snprintf(rest, sizeof rest, "; %.1f is %s", uring >= WA_SHOWN ? uring : other, uring >= WA_SHOWN ? "io_uring asleep" : "not a disk");
+                const struct value *second = uring >= WA_SHOWN ? &tally->uring : &tally->other;
+                if (second->number >= WA_SHOWN)
+                        snprintf(rest, sizeof rest, "; %s%.1f is %s", bound_word(second, false), second->number, uring >= WA_SHOWN ? "io_uring asleep" : "not a disk");
                 if (disk >= 0.95 * wa)
                         snprintf(sentence, sizeof sentence, "Up to all of wa (%.1f) can be %.16s; no waiter was seen.", wa, device ? device->name : "a device");
                 else
-                        snprintf(sentence, sizeof sentence, "%s%.1f of %.1f wa can be %.16s%s.", tally->disk.mark == MARK_EXACT ? "" : "At most ", disk, wa,
+                        snprintf(sentence, sizeof sentence, "%s%.1f of %.1f wa can be %.16s%s.", bound_word(&tally->disk, true), disk, wa,
                                  device ? device->name : "a device", rest);
                 say(verdict, ANSWER_PARTLY, sentence);
         } else if (uring >= other) {

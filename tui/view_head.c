@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "tui/clean.h"
 #include "tui/view.h"
@@ -105,7 +106,7 @@ static void source_text(const struct look *look, char *out, size_t size)
         if (!source)
                 return;
         if (source->private_daemon)
-                snprintf(out, size, "private");
+                snprintf(out, size, geteuid() == 0 ? "private" : "private, not root");
         else
                 snprintf(out, size, "watopd %d%s", (int)source->pid, source->owner == 0 ? " of root" : "");
         if (!source->same_pid_ns)

@@ -53,8 +53,13 @@ static bool is_pin(const struct wait *wait)
         return wait && wait->seconds >= 1;
 }
 
-static void add_wait(struct wait wait)
+static void add_wait(const struct look *look, struct wait wait)
 {
+        char name[32], channel[64];
+        state_text_copy(look->state, wait.row, wait.name, name, sizeof name);
+        state_text_copy(look->state, wait.row, wait.wchan, channel, sizeof channel);
+        if (tally_is_helper(name, channel))
+                return;
         if (wait_count == wait_capacity) {
                 size_t capacity = wait_capacity ? wait_capacity * 2 : 64;
                 struct wait *grown = realloc(waits, capacity * sizeof *grown);
@@ -86,14 +91,14 @@ static void find_waits(const struct look *look)
         for (size_t i = 0; i < state_count(look->state, SCOPE_PROCESS); i++) {
                 const struct state_row *row = state_at(look->state, SCOPE_PROCESS, i);
                 if (!row->gone && state_now(row, PROCESS_STATE, &code) && code == 'D')
-                        add_wait((struct wait){row->key.a, row->key.a, seconds_since(look, row, PROCESS_SINCE), row, PROCESS_WCHAN, PROCESS_COMM});
+                        add_wait(look, (struct wait){row->key.a, row->key.a, seconds_since(look, row, PROCESS_SINCE), row, PROCESS_WCHAN, PROCESS_COMM});
         }
         for (size_t i = 0; i < state_count(look->state, SCOPE_WAITER); i++) {
                 const struct state_row *row = state_at(look->state, SCOPE_WAITER, i);
                 if (!is_counted(row) || !state_now(row, WAITER_TGID, &tgid))
                         continue;
                 bool d = state_now(row, WAITER_STATE, &code) && code == 'D';
-                add_wait((struct wait){tgid, row->key.a, d ? seconds_since(look, row, WAITER_SINCE) : 0, row, WAITER_WCHAN, WAITER_COMM});
+                add_wait(look, (struct wait){tgid, row->key.a, d ? seconds_since(look, row, WAITER_SINCE) : 0, row, WAITER_WCHAN, WAITER_COMM});
         }
         if (wait_count > 1)
                 qsort(waits, wait_count, sizeof *waits, by_tgid);

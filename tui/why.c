@@ -138,7 +138,7 @@ int why_main(int argc, char **argv)
         struct why_options own = {.span_ns = UINT64_C(3000000000)};
         struct options options = {0};
         const struct option_set set = {.verb = "why", .synopsis = "[OPTION...]", .text = "Answers what wa is on this machine now, with the evidence.",
-                                       .entries = entries, .groups = OPTIONS_SOURCE | OPTIONS_FORMAT, .option = why_option, .own = &own};
+                                       .entries = entries, .groups = OPTIONS_SOURCE | OPTIONS_ANSWER, .option = why_option, .own = &own};
         int result = options_parse(&set, argc, argv, &options);
 
         if (result != 0)

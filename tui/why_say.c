@@ -173,7 +173,7 @@ static void add_next(struct lines *lines, const struct tally *tally, const struc
                 else
                         add(lines, "todo   watop task -t --all 1      all threads, their states and ages");
                 break;
-        case ANSWER_BUSY: add(lines, device[0] && verdict->waits ? "todo   watop task -d 1      who reads and writes" : "todo   watop task 1      who uses the cores"); break;
+        case ANSWER_BUSY: add(lines, device[0] && (verdict->waits || tally->devices[0].util >= 50) ? "todo   watop task -d 1      who reads and writes" : "todo   watop task 1      who uses the cores"); break;
         case ANSWER_NOTHING: add(lines, "todo   nothing; watop shows it live"); break;
         }
 }

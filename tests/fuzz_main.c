@@ -1,6 +1,6 @@
 /*
  * A small driver for fuzzers where libFuzzer is not there: random mutations of the seeds that the target offers, for a stated number of
- * seconds, from a stated random seed, so that a failure can be repeated (--seed N --runs M).
+ * seconds, from a stated random seed, so that a failure can be repeated (--seed N --runs M). --write DIR only writes the seeds there, for libFuzzer.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -40,6 +40,23 @@ static size_t mutate(uint8_t *data, size_t length)
         return length;
 }
 
+static int write_seeds(const char *folder)
+{
+        static uint8_t seed[INPUT_MAX];
+        char path[512];
+        size_t length;
+
+        for (unsigned n = 0; (length = fuzz_seed(n, seed, sizeof seed)) > 0; n++) {
+                snprintf(path, sizeof path, "%s/seed%u", folder, n);
+                FILE *file = fopen(path, "wb");
+                if (!file || fwrite(seed, 1, length, file) != length || fclose(file) != 0) {
+                        perror(path);
+                        return 1;
+                }
+        }
+        return 0;
+}
+
 int main(int argc, char **argv)
 {
         double seconds = 2;
@@ -50,6 +67,7 @@ int main(int argc, char **argv)
         for (int i = 1; i + 1 < argc; i += 2) {
                 if (strcmp(argv[i], "--seconds") == 0) seconds = strtod(argv[i + 1], NULL);
                 else if (strcmp(argv[i], "--seed") == 0) seed = strtoull(argv[i + 1], NULL, 10);
+                else if (strcmp(argv[i], "--write") == 0) return write_seeds(argv[i + 1]);
                 else if (strcmp(argv[i], "--runs") == 0) runs = strtoul(argv[i + 1], NULL, 10);
         }
         random_state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;

@@ -21,7 +21,8 @@ enum control_verb {
         CONTROL_TICK,      /* take an extra frame at once; answer value = its sequence */
 };
 
-enum control_lease { LEASE_RINGS = 1u << 24, /* details of io_uring rings */ LEASE_CGROUPS = 1u << 25 };
+enum control_lease { LEASE_RINGS = 1u << 24, /* details of io_uring rings */ LEASE_CGROUPS = 1u << 25,
+        LEASE_EXACT = 1u << 26 /* the exact split, by tracing */ };
 
 struct control_request {
         uint32_t magic, version, verb, length; /* length of text */

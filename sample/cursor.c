@@ -1,8 +1,9 @@
 /*
- * A cursor over a ring.
+ * A cursor over a ring or a log.
  *
  * It stands at the position of the frame that comes next. When that frame was overwritten it jumps to the newest full frame, from which a
  * reader's state can start again. When none is left it stands behind everything, and the state waits for the next full frame.
+ * Over a log it stands where the log does; damage is an overrun. A log's end is looked at again and again while its writer lives.
  */
 #include "sample/cursor.h"
 
@@ -12,9 +13,12 @@
 
 /* How long a writer may be dead before a waiting reader looks: a killed one wakes nobody. */
 #define LOOK_NS UINT64_C(500000000)
+/* How often the end of a growing log is looked at: nobody wakes its readers. */
+#define LOG_LOOK_NS UINT64_C(50000000)
 
 struct cursor {
         struct ring *ring;
+        struct log *log; /* one of the two */
         uint64_t at;
         void *buffer;
         size_t capacity;
@@ -27,8 +31,21 @@ static uint64_t mono_ns(void)
         return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
+static int log_seek_newest(struct cursor *c)
+{
+        struct log_info info;
+        int r = log_get_info(c->log, &info);
+
+        if (r < 0 || info.frames == 0)
+                return r < 0 ? r : CURSOR_END;
+        r = log_seek_sequence(c->log, info.last_sequence);
+        return r < 0 ? r : CURSOR_FRAME;
+}
+
 int cursor_seek_newest(struct cursor *c)
 {
+        if (c->log)
+                return log_seek_newest(c);
         uint64_t full = ring_full(c->ring, false);
         if (full == UINT64_MAX)
                 full = ring_full(c->ring, true);
@@ -43,6 +60,17 @@ int cursor_new(struct ring *ring, struct cursor **cursor)
                 return -ENOMEM;
         c->ring = ring;
         cursor_seek_newest(c);
+        *cursor = c;
+        return 0;
+}
+
+int cursor_new_log(struct log *log, struct cursor **cursor)
+{
+        struct cursor *c = calloc(1, sizeof *c);
+        if (!c)
+                return -ENOMEM;
+        c->log = log;
+        log_rewind(log);
         *cursor = c;
         return 0;
 }
@@ -63,8 +91,23 @@ static void leave_damaged(struct cursor *c)
                 c->at = ring_head(c->ring);
 }
 
+static int next_in_log(struct cursor *c, const struct frame_head **frame)
+{
+        bool growing = log_growing(c->log); /* asked first: what it wrote before it ended is found below */
+
+        switch (log_next(c->log, frame)) {
+        case LOG_FRAME: return CURSOR_FRAME;
+        case LOG_END: return growing ? CURSOR_END : CURSOR_EOF;
+        case LOG_DAMAGED: return CURSOR_OVERRUN;
+        case -ENOMEM: return -ENOMEM;
+        default: return -EIO;
+        }
+}
+
 int cursor_next(struct cursor *c, const struct frame_head **frame)
 {
+        if (c->log)
+                return next_in_log(c, frame);
         size_t length;
         int r = ring_copy(c->ring, c->at, &c->buffer, &c->capacity, &length);
         if (r == RING_END && !ring_alive(c->ring, mono_ns())) {
@@ -115,6 +158,12 @@ int cursor_wait(struct cursor *c, uint64_t timeout_ns, const struct frame_head *
                 if (r != CURSOR_END || passed >= timeout_ns)
                         return r;
                 uint64_t left = timeout_ns - passed;
+                if (c->log) {
+                        struct timespec pause = { .tv_nsec = (long)(left < LOG_LOOK_NS ? left : LOG_LOOK_NS) };
+                        if (nanosleep(&pause, NULL) < 0)
+                                return CURSOR_END;
+                        continue;
+                }
                 if (wait_more(c, left < LOOK_NS ? left : LOOK_NS) == -EINTR)
                         return CURSOR_END;
         }
@@ -180,12 +229,27 @@ static int seek(struct cursor *c, uint64_t (*of)(const struct frame_head *), uin
         return s.found != UINT64_MAX ? CURSOR_FRAME : CURSOR_OVERRUN;
 }
 
+static int seek_log(struct cursor *c, int result, bool future)
+{
+        if (result == -ENOENT) {
+                log_rewind(c->log);
+                return CURSOR_OVERRUN;
+        }
+        return result < 0 ? result : future ? CURSOR_END : CURSOR_FRAME;
+}
+
 int cursor_seek_sequence(struct cursor *c, uint64_t sequence)
 {
+        struct log_info info;
+        if (c->log)
+                return seek_log(c, log_seek_sequence(c->log, sequence), log_get_info(c->log, &info) == 0 && sequence > info.last_sequence);
         return seek(c, frame_sequence, sequence);
 }
 
 int cursor_seek_time(struct cursor *c, uint64_t real_ns)
 {
+        struct log_info info;
+        if (c->log)
+                return seek_log(c, log_seek_time(c->log, real_ns), log_get_info(c->log, &info) == 0 && real_ns > info.last_real_ns);
         return seek(c, frame_time, real_ns);
 }

@@ -1,20 +1,24 @@
 #pragma once
 /*
- * A cursor over a ring (later: over a log too): the next frame, or why there is none.
+ * A cursor over a ring or a log: the next frame, or why there is none.
  */
+#include "sample/log.h"
 #include "sample/ring.h"
 
 struct cursor;
 
 /* The ring must outlive the cursor. Starts at the newest full frame, or where the next frame will be when there is none. */
 int cursor_new(struct ring *, struct cursor **);
+/* The log must outlive the cursor, and is moved by it. Starts at the first frame. */
+int cursor_new_log(struct log *, struct cursor **);
 void cursor_free(struct cursor *);
 
 enum cursor_result {
         CURSOR_FRAME,    /* *frame is checked and valid until the next call */
         CURSOR_END,      /* nothing newer yet */
-        CURSOR_OVERRUN,  /* frames were lost; the cursor stands at the newest full frame now: call again */
+        CURSOR_OVERRUN,  /* frames were lost; the cursor stands at the newest full frame now (log: behind the damage): call again */
         CURSOR_GONE,     /* the writer is dead or ended the ring */
+        CURSOR_EOF,      /* the end of a log that nobody writes any more */
 };
 /* Negative errno: -EBADMSG a damaged frame (the cursor moves to the newest full one), -ENOMEM. */
 int cursor_next(struct cursor *, const struct frame_head **frame);

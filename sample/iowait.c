@@ -10,31 +10,7 @@
  * thread sleeps on a core, that core cannot add to idle, only to iowait; a core that did go idle proves that nobody who slept through was
  * marked. That drops waiters for whom another thread submits, SQPOLL, and IORING_ENTER_NO_IOWAIT without knowing anything about them.
  */
-#include "sample/iowait.h"
-
-/* /proc/stat counts in USER_HZ ticks, 100 a second on every architecture that matters; two ticks are rounding at both ends. */
-#define TICK_NS INT64_C(10000000)
-#define IDLE_SLACK_NS (2 * TICK_NS)
-#define IOWAIT_LEAST_NS (3 * TICK_NS)
-/* diskstats counts time in ms, cut off. */
-#define COUNTER_SLACK_NS INT64_C(1000000)
-#define LONG_NS INT64_C(500000000)
-/* Sub-samples that must agree before a chance meeting of two reads is no longer an explanation. */
-#define SAMPLES_LEAST 3
-/* A waiter that made this core's iowait may have been missed by chance so rarely. */
-#define CHANCE_MOST (1.0 / 1000)
-/* What one sub-sample can say at most: the counters are rounded, and nothing is always asleep. */
-#define SHARE_MOST 0.97
-
-static int64_t least(int64_t a, int64_t b)
-{
-        return a < b ? a : b;
-}
-
-static int64_t most(int64_t a, int64_t b)
-{
-        return a > b ? a : b;
-}
+#include "sample/iowait_own.h"
 
 /* R1: a core that waits for a block device has an accounted request open somewhere, so no core waited longer than all requests of all
  * devices together were open. A request still open was never added to the counters: then the whole interval is possible. */
@@ -45,22 +21,6 @@ static int64_t device_ceiling(const struct iowait_input *input)
         int64_t ceiling = most(0, input->device_ns) + COUNTER_SLACK_NS * (int64_t)input->device_counters + most(0, input->skew_ns);
         return least(most(0, input->wall_ns), ceiling);
 }
-
-/* Witnesses of one core. */
-struct group {
-        unsigned cpu;
-        unsigned parked;     /* and not refuted */
-        unsigned positive;   /* of them: nothing of their own can have been on storage */
-        unsigned storage;    /* of them: storage is pending */
-        unsigned moving;     /* in a completion-queue wait, but they also ran */
-        bool marked;         /* every parked one is known to count */
-        bool marked_positive;/* some positive one is known to count */
-        bool weak;           /* some positive one only for the time in which no device had a request */
-        int64_t iowait_before_ns;
-        unsigned blocked_no_d_before;
-        double chance;       /* of the one known for the shortest time */
-        struct iowait_witness *single;
-};
 
 /* Ring counters that did not move say that the same requests were pending all the time. One on a device would have been in flight all the
  * time: so when for half of a long interval, its ends included, no request of any owner was in flight, none was there. (Not for short
@@ -74,6 +34,11 @@ static bool is_mostly_quiet(const struct iowait_input *input)
 static bool is_positive(const struct iowait_input *input, const struct iowait_witness *witness)
 {
         return witness->ring == RING_NO_STORAGE || (witness->ring == RING_UNCHANGED && (input->quiet || is_mostly_quiet(input)));
+}
+
+bool iowait_positive(const struct iowait_input *input, const struct iowait_witness *witness)
+{
+        return is_positive(input, witness);
 }
 
 /* R3, first half: who slept through while its core went idle is not counted as iowait, in this sleep. */
@@ -99,8 +64,7 @@ static struct group gather(const struct iowait_input *input, const struct iowait
                 if (witness->cpu != core->cpu)
                         continue;
                 if (!witness->parked || witness->seen_only) {
-                        witness->verdict = 2;
-                        group.moving++;
+                        busy_gather(&group, witness);
                         continue;
                 }
                 refute(witness, idle);
@@ -122,6 +86,8 @@ static struct group gather(const struct iowait_input *input, const struct iowait
                         group.positive++;
                         group.weak = group.weak || (witness->ring == RING_UNCHANGED && !input->quiet);
                         group.marked_positive = group.marked_positive || witness->marked;
+                } else if (witness->ring == RING_UNCHANGED) {
+                        group.unchanged++;
                 }
         }
         return group;
@@ -135,6 +101,18 @@ static struct iowait_seen seen_on(const struct iowait_input *input, unsigned cpu
         return (struct iowait_seen){.cpu = cpu};
 }
 
+/* Threads that are in a completion-queue wait most of the time, and may be counted then. */
+static uint64_t moving_everywhere(const struct iowait_input *input)
+{
+        uint64_t count = 0;
+        for (size_t i = 0; i < input->witness_count; i++) {
+                const struct iowait_witness *witness = &input->witnesses[i];
+                bool again = i > 0 && input->witnesses[i - 1].tid == witness->tid; /* one thread, on several cores */
+                count += (!witness->parked || witness->seen_only) && !again;
+        }
+        return count;
+}
+
 static uint64_t parked_everywhere(const struct iowait_input *input)
 {
         uint64_t count = 0;
@@ -143,10 +121,20 @@ static uint64_t parked_everywhere(const struct iowait_input *input)
         return count;
 }
 
+/* The same number was counted at all reads. */
+static bool is_steady(const struct iowait_input *input)
+{
+        for (size_t i = 1; i < input->read_count; i++)
+                if (input->reads[i].blocked != input->reads[0].blocked)
+                        return false;
+        return input->read_count >= 2;
+}
+
 /* A core's iowait comes only from sleepers whose processor it is. If none of the parked were counted, others made it, asleep in D state on
  * this core for at least the share of iowait in the time. Each sub-sample would have met one with that chance. How much likelier is what
  * was met if they are counted? (The likelihood ratio; below CHANCE_MOST the other story is dropped. Such tests may go on for a whole sleep:
  * the ratio falls so low by chance at most that often, however long one looks.)
+ * Several who take turns are missed more often (iowait_busy.c); but then their number changes too, and so would procs_blocked.
  * A sub-sample that found a runnable thread on the core, and nobody in D state, says nothing: who waited may have been woken just then, and
  * kept from running by the one who looks. Nor does any when others of the core wait in a completion queue: they sleep in S. */
 static double chance_missed(const struct iowait_input *input, const struct iowait_core *core, const struct group *group,
@@ -161,14 +149,12 @@ static double chance_missed(const struct iowait_input *input, const struct iowai
                 looks -= looks < input->carried ? looks : input->carried;
         if (looks == 0 || share <= 0)
                 return seen->d_state > 0 ? 1 : chance;
-        if (share > SHARE_MOST)
-                share = SHARE_MOST;
         unsigned met = seen->d_state < looks ? seen->d_state : looks;
-        double rate = (double)met / (double)looks;
-        if (rate * 2 > share)
+        double rate = (double)met / (double)looks, likely = chance_met(share, is_steady(input));
+        if (rate * 2 > likely)
                 return 1;
         for (unsigned i = 0; i < looks && chance > CHANCE_MOST / 1000; i++)
-                chance *= i < met ? share / rate : (1 - share) / (1 - rate);
+                chance *= i < met ? likely / rate : (1 - likely) / (1 - rate);
         return chance < 1 ? chance : 1;
 }
 
@@ -203,11 +189,13 @@ static bool confirmed(const struct iowait_input *input, const struct iowait_core
         int64_t iowait = most(0, core->iowait_ns);
         if (iowait + group->iowait_before_ns < IOWAIT_LEAST_NS || iowait == 0)
                 return false;
-        if (input->blocked_no_d + group->blocked_no_d_before >= SAMPLES_LEAST && input->d_sum == 0 &&
-            input->blocked_sum >= parked_everywhere(input) * input->samples)
+        unsigned enough = is_steady(input) ? SAMPLES_LEAST : SAMPLES_SURE;
+        uint64_t waiters = parked_everywhere(input) + moving_everywhere(input);
+        if (input->blocked_no_d + group->blocked_no_d_before >= enough && input->d_sum == 0 &&
+            input->blocked_sum >= waiters * input->samples)
                 return true;
-        if (input->samples >= SAMPLES_LEAST &&
-            input->blocked_sum + input->samples / 8 >= parked_everywhere(input) * input->samples + input->d_sum)
+        if (input->samples >= enough &&
+            input->blocked_sum + input->samples / 8 >= waiters * input->samples + input->d_sum)
                 return true;
         return group->chance <= CHANCE_MOST && has_room(input);
 }
@@ -222,22 +210,12 @@ static void keep_chance(const struct iowait_input *input, unsigned cpu, double c
         }
 }
 
-/* Looks at who is counted, and how many met somebody else. */
-struct looks { unsigned all, met; };
-
-/* 95% "rule of three": a share of the time so large that fewer sightings would be surprising. At least 3 looks, else 1. */
-static double largest_share(struct looks looks)
-{
-        double share = looks.all >= SAMPLES_LEAST ? ((double)looks.met + 3.0) / (double)looks.all : 1;
-        return share < 1 ? share : 1;
-}
-
-/* Sub-samples: who else may be counted on this core. Not usable while others of the core wait in a completion queue, for those sleep in S
- * and may wait for storage. */
+/* Sub-samples: who else may be counted on this core. Not usable while others of the core wait in a completion queue for what is not
+ * known: they sleep in S and may wait for storage. */
 static struct looks looks_at_core(const struct iowait_input *input, const struct group *group, const struct iowait_seen *seen)
 {
         unsigned all = input->samples > seen->running ? input->samples - seen->running : 0;
-        if (group->moving > 0)
+        if (group->moving > group->busy || group->busy_weak)
                 return (struct looks){0, 0};
         return (struct looks){all + input->unresolved, seen->d_state + input->unresolved};
 }
@@ -268,9 +246,6 @@ static struct looks looks_at_count(const struct iowait_input *input, unsigned cp
         return looks;
 }
 
-/* Up to this share of looks that met somebody, what they say is shown; beyond it the ceiling is, for looks rather miss a waiter than invent one. */
-#define MET_FEW 0.25
-
 /* What the looks say of others who may be counted on the core beside its parked threads. */
 struct beside {
         double most;         /* of the time, at most so much */
@@ -281,7 +256,7 @@ struct beside {
 static struct beside others_beside(const struct iowait_input *input, const struct group *group, const struct iowait_seen *seen)
 {
         struct looks core = looks_at_core(input, group, seen), count = looks_at_count(input, group->cpu);
-        struct looks best = largest_share(count) < largest_share(core) ? count : core;
+        struct looks best = core.all < SAMPLES_LEAST || largest_share(count) < largest_share(core) ? count : core;
         struct beside beside = {.most = largest_share(best), .shown = 1};
         beside.known = best.all >= SAMPLES_LEAST;
         beside.nobody = (core.all >= SAMPLES_LEAST && core.met == 0) || (count.all >= SAMPLES_LEAST && count.met == 0);
@@ -291,7 +266,8 @@ static struct beside others_beside(const struct iowait_input *input, const struc
 }
 
 /* With a proved idle reactor on the core, its whole iowait is covered; a real waiter can only have been there beside it. Looks in the
- * interval say for how much of it: that is disk as far as devices had requests open, and other beyond (a file server, throttling). */
+ * interval say for how much of it: that is disk as far as devices had requests open, and other beyond (a file server, throttling). When
+ * there are too few, and somebody was met who may wait for storage, all of it may be his. */
 static void split_parked(const struct iowait_input *input, int64_t iowait, const struct group *group, const struct iowait_seen *seen,
         struct iowait_parts *parts)
 {
@@ -302,23 +278,30 @@ static void split_parked(const struct iowait_input *input, int64_t iowait, const
         parts->disk_max = least(parts->disk_max, longest);
         parts->disk = beside.nobody ? 0 : least(parts->disk_max, guess);
         parts->other = 0;
-        if (beside.known && !beside.nobody)
+        bool blind = !beside.known && (group->moving > group->busy || seen->d_state > 0);
+        if ((beside.known && !beside.nobody) || blind)
                 parts->other = most(0, least(iowait, beside.shown < 1 ? guess : longest) - parts->disk);
         parts->uring = iowait - parts->disk - parts->other;
-        parts->uring_min = !idle ? 0 : most(0, iowait - (beside.nobody ? parts->disk_max : most(parts->disk_max, least(longest, iowait))));
+        parts->uring_min = !idle ? 0 : most(0, iowait - most(parts->disk_max, longest));
         parts->uring_max = iowait;
-        parts->level = IOWAIT_PARKED;
+        /* Others were met often, or move, and for what they wait is not known: what is theirs may be far less. */
+        bool unsure = !beside.nobody && (beside.shown >= 1 || group->moving > group->busy);
+        bool guessed = unsure && parts->disk + parts->other > input->wall_ns / 20;
+        parts->level = blind || guessed ? IOWAIT_BOUND : IOWAIT_PARKED;
 }
 
-/* A parked thread whose storage is pending really waits: for a device as far as devices had requests open, else for what is not a device
- * (a network file system, FUSE, throttling). */
-static void split_storage(const struct iowait_input *input, const struct group *group, bool sure, struct iowait_parts *parts)
+/* Time of idle reactors at most. Whole passes that met nobody in a completion queue of this core say how little of it one was there: one
+ * that parks, or ends, between two of them was not met. */
+static int64_t uring_ceiling(const struct iowait_input *input, const struct iowait_core *core, const struct group *group,
+        const struct iowait_seen *seen)
 {
-        if (group->storage == group->parked && group->moving == 0 && sure)
-                parts->uring_max = 0;
-        if (sure && !input->bound_void)
-                parts->level = IOWAIT_PARKED;
+        int64_t iowait = most(0, core->iowait_ns);
+        if (!input->threads_seen || group->parked + group->moving + seen->waiting > 0)
+                return iowait;
+        struct looks looks = {input->full > seen->running ? input->full - seen->running : 0, 0};
+        return least(iowait, (int64_t)(largest_share(looks) * (double)input->wall_ns));
 }
+
 
 /* Each of the parked, everywhere: no read of procs_blocked was below their number, it had room for all of them beside all D-state tasks,
  * and nobody else can be counted. Says nothing of cores, so it holds on a machine too busy to show any iowait. */
@@ -328,7 +311,8 @@ static bool all_counted(const struct iowait_input *input)
         for (size_t i = 0; i < input->witness_count; i++)
                 if (!input->witnesses[i].parked || input->witnesses[i].seen_only)
                         return false;
-        return parked > 0 && input->read_count >= SAMPLES_LEAST && lowest_read(input) >= parked && input->samples >= SAMPLES_LEAST &&
+        return parked > 0 && input->read_count >= SAMPLES_LEAST && lowest_read(input) >= parked &&
+                input->samples >= (is_steady(input) ? SAMPLES_LEAST : SAMPLES_SURE) &&
                 input->blocked_sum >= parked * input->samples + input->d_sum;
 }
 
@@ -345,6 +329,7 @@ static void mark_core(const struct iowait_input *input, const struct iowait_core
         struct iowait_seen seen = seen_on(input, core->cpu);
         group.chance = chance_missed(input, core, &group, &seen);
         keep_chance(input, core->cpu, group.chance);
+        busy_mark(input, core, &group, &seen);
         if (group.parked == 1)
                 group.single->marked = confirmed(input, core, &group);
 }
@@ -361,15 +346,19 @@ static void split_core(const struct iowait_input *input, const struct iowait_cor
         parts->taken_back = most(0, -core->iowait_ns);
         parts->disk = parts->disk_max = least(iowait, device_ceiling(input));
         parts->other = iowait - parts->disk;
-        parts->uring_max = input->threads_seen && group.parked + group.moving + seen.waiting == 0 ? 0 : iowait;
+        parts->uring_max = uring_ceiling(input, core, &group, &seen);
         parts->level = input->bound_void ? IOWAIT_NONE : IOWAIT_BOUND;
 
         bool sure = confirmed(input, core, &group);
         bool covered = group.storage == 0 && (group.marked_positive || (sure && group.positive == group.parked));
+        if (group.moving > 0 && busy_split(input, core, &group, &seen, parts))
+                return;
         if (covered)
                 split_parked(input, iowait, &group, &seen, parts);
-        else if (group.storage > 0)
-                split_storage(input, &group, sure, parts);
+        else if (group.storage > 0 && sure && !input->bound_void)
+                parts->level = IOWAIT_PARKED; /* it really waits: for a device as far as devices had requests open, else for what is none */
+        else if (group.parked + group.moving == 0 && (input->threads_seen || input->full > 0))
+                waits_split(input, (size_t)(core - input->cores), &seen, parts);
         if (!covered)
                 return;
         for (size_t i = 0; i < input->witness_count; i++) {
@@ -392,8 +381,11 @@ void iowait_split(const struct iowait_input *input, struct iowait_parts *parts)
         for (size_t i = 0; i < input->core_count; i++)
                 if (input->cores[i].valid)
                         mark_core(input, &input->cores[i]);
-        for (size_t i = 0; i < input->core_count; i++)
+        for (size_t i = 0; i < input->core_count; i++) {
                 split_core(input, &input->cores[i], &parts[i]);
+                if (input->cores[i].valid && input->exact && input->exact[i].valid)
+                        iowait_split_exact(input, i, device_ceiling(input), &parts[i]);
+        }
 }
 
 const char *iowait_level_name(enum iowait_level level)

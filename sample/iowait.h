@@ -3,7 +3,7 @@
  * The split of one tick's iowait: a pure function of counters and evidence. No file is read here.
  *
  * Rules R1-R6 with their proofs: HACKING.md "The split of wa". In short: R1 ceiling (a core that waits for a device has an accounted
- * request open somewhere), R2 floor (the rest), R3 parked witness, R5 else unexplained.
+ * request open somewhere), R2 floor (the rest), R3 parked witness, R4 busy reactor, R5 else unexplained.
  * The evidence of an interval is gathered around two reads of /proc/stat: witnesses read before the first and again after the second.
  */
 #include <stdbool.h>
@@ -39,8 +39,12 @@ struct iowait_witness {
         int tid, tgid;
         unsigned cpu;               /* field 39 at the end: its iowait counts there */
         bool parked;                /* same start time and switch counts in the read before the first and after the second /proc/stat */
-        bool seen_only;             /* known from sub-samples or from one end only */
+        bool seen_only;             /* known from sub-samples or from one end only: it ran in between */
+        /* Of one that ran: its rings were read at ring_looks moments; and of `asleep` reads of procs_blocked it is known that it slept in
+         * the queue on another core than the reader's just then: in `counted` of them somebody was counted. */
+        unsigned ring_looks, asleep, counted;
         enum iowait_ring ring;
+        bool seeded;                /* it slept already when tracing began: that its wait is idle is for its ring to say */
         int verdict;                /* out: metric waiter.witness's code */
         /* A mark is a property of one sleep: what one interval proved holds until the thread runs again. In and out; all 0 when unknown. */
         bool marked;                /* this sleep is counted as iowait */
@@ -59,8 +63,22 @@ struct iowait_witness {
 struct iowait_seen {
         unsigned cpu;
         unsigned d_state;           /* sub-samples with a D-state thread whose processor is this core, and that may be counted as iowait */
+        unsigned elsewhere;         /* of d_state: all of them in waits that are never for a block device (sample/wchan.h) */
+        unsigned undelayed;         /* threads met in D state, summed, whose waits are in no block delay (delay_ns) */
         unsigned running;           /* sub-samples without one, but with a runnable thread: a waiter may just have been woken */
         unsigned waiting;           /* sub-samples with a thread in a completion-queue wait on this core */
+};
+
+/* One core by tracing, over the interval: time it was idle while such a waiter slept on it. Precedence disk, other, uring. */
+struct iowait_exact {
+        unsigned cpu;
+        bool valid;                 /* traced for the whole interval */
+        int64_t disk_ns, uring_ns, other_ns;
+        int64_t unsure_ns;          /* of disk and other: which of the two is not known yet */
+        int64_t missed_disk_ns, missed_uring_ns, missed_other_ns; /* spans in which tracing missed a change of the core, by who slept: some part
+                                     * of them was idle, and is in none of the three */
+        int64_t seeded_ns;          /* of uring: by threads that slept already at attach; whether storage is pending for them is not traced */
+        unsigned seeded;            /* so many threads */
 };
 
 struct iowait_input {
@@ -80,6 +98,7 @@ struct iowait_input {
         size_t seen_count;
         unsigned samples;           /* sub-samples k */
         unsigned carried;           /* of them: taken at the start, and counted in the interval before too */
+        unsigned full;              /* of `samples`: the wait channels of all sleeping threads were read, not only of those in D state */
         unsigned unresolved;        /* more of them: somebody was counted of whom is not known on which core he sleeps */
         const struct iowait_read *reads; /* of the interval, one a sub-sample, at most IOWAIT_READS */
         size_t read_count;
@@ -88,6 +107,11 @@ struct iowait_input {
          * vfork) are left out, here and in `seen`, where the wait channel could be read. */
         uint64_t blocked_sum, d_sum;
         bool threads_seen;          /* thread states and wait channels could be read for all tasks */
+        /* kernel.task_delayacct: delay_ns[i] is the most that threads outside of completion queues can have waited on cores[i], -1 = not
+         * known; NULL: it is off. */
+        const int64_t *delay_ns;
+        bool delay_all;             /* of all threads; else of those that are not counted in iowait_seen.undelayed */
+        const struct iowait_exact *exact; /* exact[i] belongs to cores[i]; NULL: not traced */
 };
 
 struct iowait_parts {               /* ns; disk + uring + other = max(0, iowait_ns) */

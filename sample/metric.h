@@ -80,6 +80,7 @@ enum column_flag {
         COL_ZERO = 1,     /* RATIO is 0, not absent, when the denominator is 0 */
         COL_LEFT = 2,     /* text, aligned left */
         COL_GROUP_U = 4, COL_GROUP_D = 8, COL_GROUP_R = 16, COL_GROUP_W = 32, /* pidstat's option that shows it */
+        COL_GROUP_I = 128, /* ours: waits */
         COL_SCREEN = 64,  /* only on the live screen, in CSV and in JSON */
 };
 

@@ -62,6 +62,8 @@ bool ring_held(struct ring *);
  * is dealt with, return from the handler. (A handler that was there before ring_open is kept and called.) */
 bool ring_fault(void *address);
 const struct schema *ring_schema(const struct ring *);
+/* The schema block as its writer wrote it, for a log of its frames: malloc'ed. 0 or -ENOMEM. */
+int ring_schema_block(const struct ring *, char **block, size_t *length);
 /* Wait until something newer than `sequence` is published, or timeout_ns passed. 1 something (or the writer ended the ring),
  * 0 timeout, -EINTR. */
 int ring_wait(struct ring *, uint64_t sequence, uint64_t timeout_ns);

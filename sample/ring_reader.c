@@ -34,6 +34,7 @@ struct ring {
         const char *data;
         struct ring_head once;          /* checked copy of the written-once part */
         struct schema schema;
+        char *block;                    /* what it was read from */
 };
 
 /* ---- opening ------------------------------------------------------------------------------------------------------------------ */
@@ -63,7 +64,7 @@ static int read_once(struct ring *r)
                 return -ENOMEM;
         memcpy(block, (const char *)r->shared + RING_HEAD_BYTES, r->once.schema_length);
         result = schema_read(&r->schema, block, r->once.schema_length);
-        free(block);
+        r->block = block;
         return result < 0 ? result : ring_guard_broken(r->guard) ? -EBADMSG : 0;
 }
 
@@ -196,6 +197,7 @@ void ring_close(struct ring *r)
                 munmap(r->map, r->length);
         if (r->fd >= 0)
                 close(r->fd);
+        free(r->block);
         free(r);
 }
 
@@ -403,4 +405,14 @@ int ring_info(struct ring *r, struct ring_info *info)
 const struct schema *ring_schema(const struct ring *r)
 {
         return &r->schema;
+}
+
+int ring_schema_block(const struct ring *r, char **block, size_t *length)
+{
+        *block = malloc(r->once.schema_length);
+        if (!*block)
+                return -ENOMEM;
+        memcpy(*block, r->block, r->once.schema_length);
+        *length = r->once.schema_length;
+        return 0;
 }

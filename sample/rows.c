@@ -37,6 +37,12 @@ void rows_init(struct rows *rows, enum scope scope, size_t size)
         rows->stride = rows->size + 2 * sizeof(uint64_t) * rows->slots + sizeof(struct entry_text) * text_count(rows);
 }
 
+void rows_init_as(struct rows *rows, unsigned slots, uint64_t texts, size_t size)
+{
+        *rows = (struct rows){.size = (size + 7) & ~(size_t)7, .slots = slots, .texts = texts};
+        rows->stride = rows->size + 2 * sizeof(uint64_t) * rows->slots + sizeof(struct entry_text) * text_count(rows);
+}
+
 static void free_texts(const struct rows *rows, struct entry *entry)
 {
         for (unsigned i = 0; i < text_count(rows); i++)

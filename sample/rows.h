@@ -51,6 +51,8 @@ struct rows {
 
 /* size: of the owner's struct. Allocates nothing. */
 void rows_init(struct rows *, enum scope, size_t size);
+/* The same for a stranger's scope: so many slots, these of them texts. */
+void rows_init_as(struct rows *, unsigned slots, uint64_t texts, size_t size);
 void rows_fini(struct rows *);
 
 /* NULL when there is none. */

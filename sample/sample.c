@@ -57,6 +57,7 @@ struct sample {
         bool want_full;
         uint32_t rows;             /* in the frame being made */
         int64_t offset_slack_us;   /* as far as a row's offset may move unsent */
+        int32_t offset_quantum_us; /* frame_offset_quantum() */
         char *buffer;
         size_t length, room;
 };
@@ -381,6 +382,16 @@ static char *put_texts(char *at, const struct rows *rows, const struct entry *en
         return at;
 }
 
+/* Downwards, also below 0. */
+static int32_t round_offset(int32_t offset_us, int32_t quantum)
+{
+        int32_t over = offset_us % quantum;
+
+        if (over < 0)
+                over += quantum;
+        return offset_us < INT32_MIN + over ? offset_us : offset_us - over;
+}
+
 static int put_row(struct sample *sample, struct row *row, bool full)
 {
         struct entry *entry = &row->entry;
@@ -389,6 +400,7 @@ static int put_row(struct sample *sample, struct row *row, bool full)
         size_t length = sizeof(struct row_head) + 8 * (size_t)__builtin_popcountll(numbers);
         int error = 0;
 
+        entry->then_offset_us = round_offset(entry->offset_us, sample->offset_quantum_us);
         if (!full && row->sent)
                 texts &= row->text_dirty | ~entry->then_present;
         for (uint64_t t = texts; t; t &= t - 1)
@@ -399,7 +411,7 @@ static int put_row(struct sample *sample, struct row *row, bool full)
         if (!head)
                 return error;
         *head = (struct row_head){
-                .length = (uint32_t)length, .kind = ROW_VALUES, .key = entry->key, .offset_us = entry->offset_us,
+                .length = (uint32_t)length, .kind = ROW_VALUES, .key = entry->key, .offset_us = entry->then_offset_us,
                 .present = entry->present, .texts = texts,
         };
         uint64_t *value = (uint64_t *)(head + 1);
@@ -412,7 +424,6 @@ static int put_row(struct sample *sample, struct row *row, bool full)
                 memcpy(entry->then, entry->now, sizeof(uint64_t) * rows->slots);
                 entry->then_present = entry->present;
         }
-        entry->then_offset_us = entry->offset_us;
         row->text_dirty = 0;
         row->dirty = false;
         row->sent = true;
@@ -518,6 +529,7 @@ int sample_seal(struct sample *sample, const struct seal *seal, const void **fra
         sample->length = 0;
         sample->rows = 0;
         sample->offset_slack_us = (int64_t)(seal->tick_ns / 1000 / OFFSET_SHARE);
+        sample->offset_quantum_us = frame_offset_quantum(seal->tick_ns);
         if (extend(sample, sizeof(struct frame_head), &error))
                 error = put_tables(sample, full, &count);
         if (error < 0) {

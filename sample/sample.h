@@ -79,6 +79,7 @@ struct row_head {
         uint16_t flags;
         struct key key;
         int32_t offset_us;           /* the row was read this long after the scope's start; before it when this pass had no time for it */
+                                     /* rounded down to a thousandth of the tick (frame_offset_quantum) */
         uint32_t pad;
         uint64_t present;            /* numeric slots that have a value; text slots that exist */
         uint64_t texts;              /* text slots carried in this row; subset of present */

@@ -92,7 +92,7 @@ static void test_texts_travel_when_they_change(void **unused)
                 if (i == 0)
                         sealed_ballast(&s);
                 sample_scope_begin(s.sample, SCOPE_PROCESS, s.mono);
-                struct row *row = sample_row(s.sample, SCOPE_PROCESS, key_of(1), s.mono + 7000);
+                struct row *row = sample_row(s.sample, SCOPE_PROCESS, key_of(1), s.mono + 7999999);
                 row_set(row, PROCESS_MINFLT, (uint64_t)i);
                 row_text(row, PROCESS_COMM, names[i], names[i] ? 3 : 0);
                 row_text(row, PROCESS_CMDLINE, "", 0); /* empty is not absent */
@@ -101,13 +101,36 @@ static void test_texts_travel_when_they_change(void **unused)
                 const struct row_head *head = sealed_row(s.frame, SCOPE_PROCESS, key_of(1), ROW_VALUES);
                 uint64_t comm = UINT64_C(1) << metric_slot(PROCESS_COMM), cmdline = UINT64_C(1) << metric_slot(PROCESS_CMDLINE);
                 assert_non_null(head);
-                assert_int_equal(head->offset_us, 7);
+                assert_int_equal(head->offset_us, 7000); /* to a thousandth of the tick */
                 assert_int_equal((head->texts & comm) != 0, sent[i]);
                 assert_int_equal((head->present & comm) != 0, names[i] != NULL);
                 assert_int_equal((head->texts & cmdline) != 0, i == 0);
                 assert_true(head->present & cmdline);
         }
         sealed_close(&s);
+}
+
+/* Offsets are rounded down to thousandths of the tick: a row read before the pass began stays before it. */
+static void test_offsets(void **unused)
+{
+        const struct { int64_t us; int32_t sent; } cases[] = {{0, 0}, {999, 0}, {1000, 1000}, {54321, 54000}, {-1, -1000}, {-1000, -1000}, {-2500, -3000}};
+        struct sealed s;
+
+        (void)unused;
+        sealed_open(&s);
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                sealed_tick(&s, SECOND);
+                sample_scope_begin(s.sample, SCOPE_PROCESS, s.mono);
+                struct row *row = sample_row(s.sample, SCOPE_PROCESS, key_of(1), (uint64_t)((int64_t)s.mono + cases[i].us * 1000));
+                row_set(row, PROCESS_MINFLT, i);
+                sample_scope_end(s.sample, SCOPE_PROCESS, s.mono, GONE_EXITED);
+                sealed_seal(&s);
+                assert_int_equal(sealed_row(s.frame, SCOPE_PROCESS, key_of(1), ROW_VALUES)->offset_us, cases[i].sent);
+        }
+        sealed_close(&s);
+        assert_int_equal(frame_offset_quantum(0), 1);
+        assert_int_equal(frame_offset_quantum(10000000), 10);
+        assert_int_equal(frame_offset_quantum(UINT64_MAX), 1000000);
 }
 
 static void test_tombstones(void **unused)
@@ -309,6 +332,7 @@ int main(void)
                 cmocka_unit_test(test_sends_only_changes),
                 cmocka_unit_test(test_absent_and_back_is_no_change),
                 cmocka_unit_test(test_texts_travel_when_they_change),
+                cmocka_unit_test(test_offsets),
                 cmocka_unit_test(test_tombstones),
                 cmocka_unit_test(test_full_frames),
                 cmocka_unit_test(test_full_by_size),

@@ -1,7 +1,7 @@
 /*
  * Control groups: CPU time and throttling, memory, I/O; v2, v1, and both at once (hybrid: v1 then has the controllers).
  *
- * Walked at most once a second and only while somebody asked for it: a group costs three to five files. Groups without processes are left
+ * Walked at most once a second and only while somebody asked for it: a group costs four to six files. Groups without processes are left
  * out where the kernel says so (v2: cgroup.events), and no more than GROUPS_MAX are shown, nearest to the root first.
  */
 #include <dirent.h>
@@ -251,6 +251,25 @@ static void put_blkio(const struct cgroup *c, struct values *v, struct scan *s, 
         }
 }
 
+/* "some avg10=0.12 avg60=0.00 avg300=0.00 total=123456", total in us; likewise "full". */
+static void put_pressure(struct values *v, struct scan *s)
+{
+        struct scan line, t;
+        const char *word;
+        size_t length;
+        uint64_t total;
+        while (scan_line(s, &line)) {
+                bool full = scan_prefix(&line, "full ");
+                if (!full && !scan_prefix(&line, "some "))
+                        continue;
+                while (scan_word(&line, &word, &length)) {
+                        scan_init(&t, word, length);
+                        if (scan_prefix(&t, "total=") && scan_u64(&t, &total))
+                                put(v, full ? CGROUP_IO_FULL : CGROUP_IO_SOME, total, 1000);
+                }
+        }
+}
+
 static void read_v2(struct procfs *p, struct cgroup *c, const char *group, struct values *v)
 {
         static const struct word cpu[] = {
@@ -265,6 +284,8 @@ static void read_v2(struct procfs *p, struct cgroup *c, const char *group, struc
                 put_words(v, &s, cpu, sizeof cpu / sizeof cpu[0]);
         if (read_file(p, c, root, group, "io.stat", &s) > 0)
                 put_io_stat(c, v, &s);
+        if (read_file(p, c, root, group, "io.pressure", &s) > 0)
+                put_pressure(v, &s);
         put_number(p, c, v, root, group, "memory.current", CGROUP_MEMORY);
 }
 
@@ -310,7 +331,8 @@ static void group_row(struct tick *t, struct cgroup *c, const char *group)
         if (row_is_new(row))
                 row_text(row, CGROUP_PATH, shown, strlen(shown));
         for (int i = 0; i < SLOTS; i++) {
-                if (CGROUP_FIRST + i == CGROUP_PATH)
+                int metric = CGROUP_FIRST + i;
+                if (metric == CGROUP_PATH || metric == CGROUP_SOME_URING || metric == CGROUP_FULL_URING) /* the latter: psi.c */
                         continue;
                 if (v.have[i])
                         row_set(row, CGROUP_FIRST + i, v.value[i]);

@@ -14,7 +14,18 @@
 #include "sample/iowait.h"
 #include "sample/sample.h"
 
+struct tracer;
+struct tracer_waiter;
+
 enum cmdline_policy { CMDLINE_NONE, CMDLINE_NAME, CMDLINE_FULL };
+
+/* A thread in D state, or that was of late. */
+struct d_thread {
+        int tid, tgid;
+        uint64_t born_ns, block_ns;               /* block_ns: block delay, known when it wakes; 0 = not counted */
+        unsigned cpu;
+        bool asleep;                              /* in D state now */
+};
 
 /* What the collectors of one tick tell each other: counters and evidence for the split. Owned by the sampler. */
 struct evidence {
@@ -34,11 +45,20 @@ struct evidence {
         size_t witness_count;
         struct iowait_seen *seen;
         size_t seen_count;
-        unsigned samples, carried, unresolved, blocked_no_d;
+        unsigned samples, full, carried, unresolved, blocked_no_d;
         const struct iowait_read *blocked_reads;  /* of procs_blocked; uring.c owns the memory */
         size_t blocked_read_count;
         uint64_t blocked_sum, d_sum;
+        const int64_t *delay_ns;                  /* as in struct iowait_input; uring.c owns the memory */
+        bool delay_all;
         bool threads_seen, sub_in_flight;         /* sub_in_flight: some sub-sample saw a block request in flight */
+        const struct d_thread *d_threads;           /* threads in D state, or of late; for who.c. uring.c owns the memory */
+        size_t d_thread_count;
+        /* written by trace.c while the tracer is attached */
+        struct iowait_exact *exact;               /* exact[i] belongs to cores[i]; NULL: not traced. trace.c owns the memory */
+        const struct tracer_waiter *traced;       /* every waiter since attach (bpf/tracer.h), at this tick's /proc/stat; NULL: not traced */
+        size_t traced_count;
+        const void *seeded;                       /* for trace_seeded in trace.h */
 };
 
 struct tick {
@@ -50,6 +70,8 @@ struct tick {
         uint64_t interval_ns;         /* asked */
         uint64_t deadline_ns;         /* CLOCK_MONOTONIC: detail is left out rather than pass it; far off while capturing */
         uint64_t number;              /* 0, 1, 2, ... */
+        struct tracer *tracer;        /* bpf/tracer.h; NULL: none here. Only trace.c uses it */
+        uint64_t tracer_epoch;        /* another one with each attachment: its counters began anew */
         enum cmdline_policy cmdline;
         bool extra;                   /* out of step (a mark): keep it cheap */
         bool capture;                 /* what is read is stored: read all that a replay may ask for in this tree, changed or not */
@@ -70,7 +92,7 @@ static inline void tick_alive(const struct tick *tick)
 
 struct collector {
         const char *name;
-        uint32_t scopes;                               /* scopes whose rows it makes */
+        uint32_t scopes;                               /* scopes whose rows it makes; 0: none, it runs in every tick */
         int (*open)(struct procfs *, void **own);      /* 0 or -errno; -ENOENT: this machine lacks it (not an error) */
         int (*before)(void *own, struct tick *);       /* optional */
         int (*collect)(void *own, struct tick *);      /* 0 or -errno */
@@ -83,7 +105,7 @@ struct collector {
 };
 
 extern const struct collector collector_cpu, collector_disk, collector_process, collector_thread, collector_vm, collector_net,
-        collector_pressure, collector_cgroup, collector_facts, collector_uring;
+        collector_pressure, collector_cgroup, collector_facts, collector_uring, collector_trace;
 extern const struct collector *const collectors[]; /* NULL at the end */
 
 /* Helpers they share. */

@@ -1,6 +1,7 @@
 /*
  * Stall information (PSI), from /proc/pressure. A kernel without it (CONFIG_PSI=n: no file) or with it switched off (psi=0, the default
- * of RHEL: EOPNOTSUPP when read) gives no rows. The sums of `io` count parked io_uring threads as stalled; readers say so.
+ * of RHEL: EOPNOTSUPP when read) gives no rows. The sums of `io` count parked io_uring threads as stalled: psi.c
+ * says how much of them that is.
  */
 #include <errno.h>
 #include <stdio.h>

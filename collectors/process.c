@@ -94,7 +94,7 @@ static void put_stat(struct row *row, const struct task *task)
         set(row, PROCESS_RSS, task->has_rss, task->rss);
         row_set(row, PROCESS_THREADS, stat->threads);
         row_set(row, PROCESS_STATE, (unsigned char)stat->state);
-        row_set(row, PROCESS_SINCE, task->since_ns);
+        row_set(row, PROCESS_SINCE, task->since_ns / SINCE_NS * SINCE_NS);
         row_set(row, PROCESS_CORE, stat->core);
         row_set(row, PROCESS_START, stat->start_ns);
         row_set(row, PROCESS_PRIORITY, (uint64_t)stat->priority);

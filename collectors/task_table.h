@@ -20,6 +20,9 @@
 #include "collectors/collector.h"
 #include "collectors/task.h"
 
+/* Since when a row is in its state is kept to the ms: an age needs no more, and ns are noise, a quarter of a log. */
+#define SINCE_NS UINT64_C(1000000)
+
 enum {
         KEPT_MAX = 1024,
         BUSIEST = 1000,          /* processes that are read even when time is short */

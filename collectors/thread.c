@@ -82,7 +82,7 @@ static void put_numbers(const struct task_table *table, struct row *row, const s
         row_set(row, THREAD_MINFLT, stat->minflt);
         row_set(row, THREAD_MAJFLT, stat->majflt);
         row_set(row, THREAD_STATE, (unsigned char)stat->state);
-        row_set(row, THREAD_SINCE, thread->since_ns);
+        row_set(row, THREAD_SINCE, thread->since_ns / SINCE_NS * SINCE_NS);
         row_set(row, THREAD_CORE, stat->core);
         set(row, THREAD_VOLUNTARY, thread->has_switches, thread->voluntary);
         set(row, THREAD_INVOLUNTARY, thread->has_switches, thread->involuntary);

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collectors/trace.h"
 #include "sample/control.h"
 
 /* What the split concluded belongs to the sleep it was about; it is fetched before anything is read again. */
@@ -24,8 +25,10 @@ static void fetch_verdicts(struct uring *u, const struct evidence *e)
 {
         for (size_t i = 0; i < e->witness_count; i++) {
                 const struct iowait_witness *in = &e->witnesses[i];
-                struct waiter *w = in->parked ? waiter_find(u, in->tid) : NULL;
-                if (!w || !w->parked || w->thread.born_ns != in->born_ns)
+                struct waiter *w = waiter_find(u, in->tid);
+                if (w && !in->parked && w->thread.born_ns == in->born_ns)
+                        w->busy.chance = in->chance, w->busy.proved = in->verdict == 4;
+                if (!w || !in->parked || !w->parked || w->thread.born_ns != in->born_ns)
                         continue;
                 w->marked = in->marked;
                 w->refuted = in->refuted;
@@ -41,6 +44,9 @@ static void begin_interval(struct uring *u, const struct evidence *e)
                 return;
         u->turned = false;
         fetch_verdicts(u, e);
+        u->any_iowait = false;
+        for (size_t i = 0; i < e->core_count; i++)
+                u->any_iowait = u->any_iowait || (e->cores[i].valid && e->cores[i].iowait_ns > 0);
         u->marked_count = 0;
         for (size_t i = 0; i < u->waiter_count; i++)
                 u->marked_count += u->waiters[i].parked && u->waiters[i].marked && !u->waiters[i].refuted;
@@ -66,7 +72,7 @@ static bool to_explain(const struct uring *u, const struct evidence *e)
 
 static bool uring_wants_between(void *own, const struct tick *tick)
 {
-        return to_explain(own, tick->evidence);
+        return !traced_whole(tick->evidence) && to_explain(own, tick->evidence);
 }
 
 static int uring_between(void *own, struct tick *tick)
@@ -75,9 +81,11 @@ static int uring_between(void *own, struct tick *tick)
         uint64_t blocked, after;
         begin_interval(u, tick->evidence);
         int cpu = -1, later;
+        busy_ahead(u, tick->procfs);
         if (!watch_read_blocked(u, tick->procfs, &blocked, &cpu))
                 return 0;
         watch_instant(u, blocked, cpu);
+        busy_behind(u, tick->procfs, blocked, cpu);
         u->subs++;
         u->sub_blocked += blocked;
         if (watch_in_flight(u, tick->procfs))
@@ -85,6 +93,8 @@ static int uring_between(void *own, struct tick *tick)
         bool pass = tick->capture && procfs_mono(tick->procfs) >= u->pause_ns; /* for a replay, which knows less */
         if (!pass && watch_cheap(u, tick->procfs, blocked, cpu)) {
                 u->last_d = (unsigned)(blocked - u->marked_count);
+        } else if (u->subs % 2 == 0 && !u->finder.running && busy_rests(u)) {
+                ; /* whatever it would show */
         } else if (watch_search(u, tick, SUB_STEP_NS, blocked) && watch_read_blocked(u, tick->procfs, &after, &later)) {
                 watch_blocked(u, after);
                 watch_count_pass(u, after);
@@ -105,6 +115,7 @@ static void check_view(struct uring *u, struct procfs *procfs)
         u->checked = u->whole = true;
         if (!procfs_live(procfs))
                 return;
+        u->looks_inside = procfs_read(procfs, "proc/2/syscall", text, sizeof text) > 0; /* kthreadd's, whom no module shields */
         ssize_t length = procfs_link(procfs, "proc/self/ns/pid", text, sizeof text);
         u->whole = length > 0 && strcmp(text, "pid:[4026531836]") == 0 && procfs_read(procfs, "proc/1/stat", text, sizeof text) > 0;
 }
@@ -147,6 +158,8 @@ static int uring_before(void *own, struct tick *tick)
                         break;
                 waiter_reread(tick->procfs, w);
         }
+        u->traced = traced_whole(tick->evidence);
+        traced_waiters(u, tick);
         if (wanted && watch_search(u, tick, tick->number ? STEP_NS : FIRST_NS, u->have_blocked ? u->blocked_now : UINT64_MAX))
                 u->pass_waiting = true;
         rings_ahead(u, tick);
@@ -161,6 +174,7 @@ static int uring_collect(void *own, struct tick *tick)
 {
         struct uring *u = own;
         watch_instant(u, tick->evidence->procs_blocked, watch_cpu(tick->procfs));
+        delays_collect(u, tick);
         for (size_t i = 0; i < u->waiter_count; i++) {
                 struct waiter *w = &u->waiters[i];
                 w->parked = false;
@@ -208,7 +222,8 @@ static enum iowait_ring judge_rings(struct uring *u, struct tick *tick, struct w
         if (ring == RING_UNCHANGED && !owner->complete) /* not seen: whether it holds a passthrough device */
                 owner_list(tick->procfs, owner, &u->ids, &u->id_capacity, LINKS, procfs_mono(tick->procfs));
         uint64_t since = tick->capture ? UINT64_MAX : w->since_ns; /* a replay may ask in any tree */
-        if (ring == RING_UNCHANGED && (!owner->complete || owner_limited(tick->procfs, owner, since, watch_boot_ns(tick->procfs))))
+        if (ring == RING_UNCHANGED && (!owner->complete || owner_limited(tick->procfs, owner, since, watch_boot_ns(tick->procfs)) ||
+                                       holds_any(tick->procfs, &u->holds, watch_boot_ns(tick->procfs))))
                 ring = RING_UNKNOWN;
         const struct ring_end *own = own_ring(owner, w->ring_fd);
         if (w->verdict == 4 && !w->proven && own && own->from.valid) {
@@ -237,41 +252,16 @@ static void rings_behind(struct uring *u, struct tick *tick)
 
 static int witness_room(struct uring *u)
 {
-        if (u->waiter_count * 2 <= u->witness_capacity)
+        const size_t each = BUSY_CORES + 2; /* a row for each core that one may have slept on */
+        if (u->waiter_count * each <= u->witness_capacity)
                 return 0;
-        size_t capacity = u->waiter_count * 2 + 32;
+        size_t capacity = (u->waiter_count + 16) * each;
         struct iowait_witness *witnesses = realloc(u->witnesses, capacity * sizeof *witnesses);
         if (!witnesses)
                 return -ENOMEM;
         u->witnesses = witnesses;
         u->witness_capacity = capacity;
         return 0;
-}
-
-static void add_witness(struct uring *u, struct tick *tick, struct waiter *w, size_t *count)
-{
-        struct iowait_witness *out = &u->witnesses[(*count)++];
-        *out = (struct iowait_witness){
-                .tid = w->thread.tid, .tgid = w->thread.tgid, .cpu = w->thread.cpu, .born_ns = w->thread.born_ns,
-                .parked = w->parked, .seen_only = !w->parked, .ring = RING_UNKNOWN,
-        };
-        if (!w->parked) {
-                if (w->from.cq && w->from.cpu != w->thread.cpu) { /* it may have waited on either core */
-                        u->witnesses[(*count)++] = *out;
-                        u->witnesses[*count - 1].cpu = w->from.cpu;
-                }
-                return;
-        }
-        /* Nobody at all was counted at some instant of its sleep: so neither was it. */
-        if (u->have_blocked && u->blocked_min == 0)
-                w->refuted = true;
-        out->ring = judge_rings(u, tick, w);
-        out->marked = w->marked;
-        out->refuted = w->refuted;
-        out->idle_before_ns = w->idle_ns;
-        out->iowait_before_ns = w->iowait_ns;
-        out->blocked_no_d_before = w->clean;
-        out->chance = w->chance;
 }
 
 static const struct iowait_core *core_of(const struct evidence *e, unsigned cpu)
@@ -282,6 +272,57 @@ static const struct iowait_core *core_of(const struct evidence *e, unsigned cpu)
                 if (e->cores[i].cpu == cpu)
                         return &e->cores[i];
         return NULL;
+}
+
+/* It ran in between: it may have waited on any core where it was met. The one of its own row comes last. */
+static void add_mover(struct uring *u, struct tick *tick, struct waiter *w, size_t *count, unsigned *scans)
+{
+        if (w->from.cq)
+                busy_note_core(w, w->from.cpu);
+        busy_note_core(w, w->thread.cpu);
+        bool matters = false;
+        for (unsigned i = 0; i < w->busy.core_count && tick->number > 0; i++) {
+                const struct iowait_core *core = core_of(tick->evidence, w->busy.cores[i]);
+                matters = matters || (core && core->valid && core->iowait_ns > 0);
+        }
+        struct iowait_witness out = {
+                .tid = w->thread.tid, .tgid = w->thread.tgid, .born_ns = w->thread.born_ns, .seen_only = true,
+                .ring = matters ? busy_judge(u, tick, w, scans) : RING_UNKNOWN,
+                .ring_looks = w->busy.looks, .asleep = w->busy.asleep, .counted = w->busy.counted,
+        };
+        for (unsigned i = 0; i < w->busy.core_count; i++) {
+                if (w->busy.cores[i] == w->thread.cpu)
+                        continue;
+                out.cpu = w->busy.cores[i];
+                u->witnesses[(*count)++] = out;
+        }
+        out.cpu = w->thread.cpu;
+        out.chance = w->busy.core_count == 1 ? w->busy.chance : 0;
+        u->witnesses[(*count)++] = out;
+}
+
+static void add_witness(struct uring *u, struct tick *tick, struct waiter *w, size_t *count, unsigned *scans)
+{
+        if (!w->parked) {
+                add_mover(u, tick, w, count, scans);
+                return;
+        }
+        struct iowait_witness *out = &u->witnesses[(*count)++];
+        *out = (struct iowait_witness){
+                .tid = w->thread.tid, .tgid = w->thread.tgid, .cpu = w->thread.cpu, .born_ns = w->thread.born_ns,
+                .parked = true, .ring = RING_UNKNOWN,
+        };
+        /* Nobody at all was counted at some instant of its sleep: so neither was it. */
+        if (u->have_blocked && u->blocked_min == 0)
+                w->refuted = true;
+        out->ring = judge_rings(u, tick, w);
+        out->seeded = trace_seeded(tick->evidence, w->thread.tid);
+        out->marked = w->marked;
+        out->refuted = w->refuted;
+        out->idle_before_ns = w->idle_ns;
+        out->iowait_before_ns = w->iowait_ns;
+        out->blocked_no_d_before = w->clean;
+        out->chance = w->chance;
 }
 
 /* Short ticks: add up what one sleep saw, over about a second. */
@@ -334,11 +375,12 @@ static void give_evidence(struct uring *u, struct tick *tick)
 {
         struct evidence *e = tick->evidence;
         size_t count = 0;
+        unsigned scans = 0;
         u->frozen = true;
         for (size_t i = 0; i < u->waiter_count; i++) {
                 struct waiter *w = &u->waiters[i];
                 if (!w->gone && w->away <= AWAY_TICKS)
-                        add_witness(u, tick, w, &count);
+                        add_witness(u, tick, w, &count, &scans);
         }
         u->frozen = false;
         e->witnesses = u->witnesses;
@@ -347,6 +389,7 @@ static void give_evidence(struct uring *u, struct tick *tick)
         e->seen_count = u->seen_count;
         e->samples = u->samples;
         e->carried = u->carried;
+        e->full = u->full;
         e->unresolved = u->unresolved;
         e->blocked_reads = u->instants;
         e->blocked_read_count = u->instant_count;
@@ -364,6 +407,7 @@ static void turn(struct uring *u)
                 struct waiter *w = &u->waiters[i];
                 w->from = w->next;
                 w->next = (struct point){0};
+                busy_turn(w);
                 w->away = w->wait == WAIT_CQ || w->from.cq ? 0 : w->away + 1;
                 if (w->cold <= AWAY_TICKS)
                         w->cold = w->thread.state == 'D' ? 0 : w->cold + 1;
@@ -375,7 +419,7 @@ static void turn(struct uring *u)
         waiters_drop(u);
         owners_drop(u);
         u->turned = true;
-        u->samples = u->blocked_no_d = u->unresolved = u->cheap = u->cheap_no_d = u->subs = 0;
+        u->samples = u->full = u->blocked_no_d = u->unresolved = u->cheap = u->cheap_no_d = u->subs = 0;
         u->blocked_sum = u->d_sum = u->cheap_blocked = u->cheap_d = u->sub_blocked = u->sub_d = 0;
         u->blocked_min = u->blocked_max = u->blocked_now;
         u->reads = 0;
@@ -400,6 +444,7 @@ static int uring_after(void *own, struct tick *tick)
         give_evidence(u, tick);
         if (procfs_lxcfs(tick->procfs)) { /* the container's counters and core numbers are not those of the threads */
                 tick->evidence->witness_count = tick->evidence->seen_count = 0;
+                tick->evidence->full = 0;
                 tick->evidence->samples = tick->evidence->blocked_no_d = tick->evidence->unresolved = tick->evidence->carried = 0;
                 tick->evidence->blocked_read_count = 0;
                 tick->evidence->blocked_sum = tick->evidence->d_sum = 0;
@@ -443,6 +488,8 @@ static void uring_close(void *own)
         free(u->waiters);
         free(u->slots);
         free(u->witnesses);
+        delays_free(u->delays);
+        free(u->d_threads);
         free(u->seen);
         free(u->seen_sample);
         free(u->text);

@@ -20,6 +20,7 @@ struct thread {
         unsigned cpu;                /* field 39: where it went to sleep */
         uint64_t flags, threads;     /* fields 9 and 20 */
         uint64_t born_ns;            /* field 22, boot time in whole ticks */
+        uint64_t block_ns;           /* field 42, block delay; 0 without kernel.task_delayacct */
         char comm[COMM_SIZE];
 };
 
@@ -45,7 +46,8 @@ struct finder {
         bool running;                /* a pass is under way */
         bool waits;                  /* this pass also looks for completion-queue waits */
         bool holes;                  /* captured: some task is not in this tree, so who is in D state is not known */
-        bool unknown;                /* some wait channel could not be seen, or a process not listed */
+        bool unknown;                /* some wait channel could not be seen, or a process not listed; denied: by lack of rights */
+        bool denied;
         uint64_t min_blocked;        /* least procs_blocked read while the pass ran */
         unsigned d_count;            /* D-state threads met in this pass, of whatever kind */
         int self;                    /* our own process: it runs while it looks */
@@ -72,12 +74,20 @@ struct ring_facts { /* one fdinfo of an io_uring descriptor */
         bool valid;                  /* all that is needed was there: the lock was free, the kernel new enough (5.17) */
         uint32_t sq_head, cq_tail;   /* cached ones: submitted, completed; modulo 2^32 */
         unsigned polls, overflow;    /* entries of PollList and CqOverflowList */
+        uint32_t entries;            /* SqMask + 1; 0 unknown */
         int64_t sq_thread;           /* -1 none */
 };
 /* Parse fdinfo text. False when it is not a ring's at all; facts->valid says whether it is complete. */
 bool ring_parse(struct ring_facts *, const char *text, size_t length);
 /* Requests submitted and not completed, as far as a subtraction can tell: a multishot request makes it too low. */
 int64_t ring_pending(const struct ring_facts *);
+enum { RING_OPS = 80 };              /* operations are counted by number; the last counts all beyond */
+/* Add the operations of an fdinfo's PollList. */
+void ring_count_ops(const char *text, size_t length, uint32_t ops[RING_OPS]);
+/* "RECV 12, POLL_ADD 3": the most frequent first; whole words only. Returns the length. */
+size_t ring_say_ops(const uint32_t ops[RING_OPS], char *text, size_t size);
+
+enum worker_state { WORKERS_NONE, WORKERS_IDLE, WORKERS_BUSY, WORKERS_UNKNOWN };
 
 enum { RINGS_MAX = 128, WORKERS_MAX = 64 };
 
@@ -103,6 +113,9 @@ struct owner { /* a process with a thread in a completion-queue wait */
         bool workers_overfull;
         bool limited;                /* its storage is throttled by a control group, */
         uint64_t limit_ns;           /* as read then; 0 = never */
+        uint64_t scan_tick;          /* its workers were looked for in this tick (number + 1), */
+        enum worker_state scan_workers;
+        uint32_t ops[RING_OPS];      /* of the armed polls on all its rings, as read last behind /proc/stat */
 };
 
 /* Look at more of the process's descriptors; at most `links` of them. *ids is a kept buffer. */
@@ -116,7 +129,14 @@ void owner_turn(struct owner *);
 /* A control group of the process limits its storage, or it is not known. Asked once a sleep (since_ns), and once a second; boot times. */
 bool owner_limited(struct procfs *, struct owner *, uint64_t since_ns, uint64_t now_ns);
 
-enum worker_state { WORKERS_NONE, WORKERS_IDLE, WORKERS_BUSY, WORKERS_UNKNOWN };
+/* Devices that may keep requests back before anything counts them: a suspended device-mapper table (dm's deferred list), NVMe controllers
+ * that are not live (the multipath head's requeue list). Asked once a second; what cannot be read holds. */
+struct holds { bool any; uint64_t asked_ns; };
+bool holds_any(struct procfs *, struct holds *, uint64_t now_ns);
+
+struct ring_look { unsigned rings, extra, unread; }; /* looked at; of them with more outstanding than polls; incomplete */
+void owner_look(struct procfs *, struct owner *, int fd, struct ring_look *);
+
 enum worker_state owner_workers(struct procfs *, struct owner *);
 /* What the ring `fd` (or, with fd < 0, every ring of the process) says between `from` and `to`. */
 enum iowait_ring owner_judge(struct owner *, int fd, enum worker_state);

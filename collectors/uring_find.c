@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sample/wchan.h"
+
 enum { PF_KTHREAD = 0x00200000 }; /* include/linux/sched.h; kernel threads have one thread and no rings */
 enum { SYS_IO_URING_ENTER = 426 }; /* the same on every architecture with the common table */
 enum { ENTER_REGISTERED_RING = 1 << 4 }; /* IORING_ENTER_REGISTERED_RING: the descriptor is an index */
@@ -52,6 +54,8 @@ bool thread_parse(struct thread *thread, const char *text, size_t length, unsign
         thread->threads = threads;
         thread->born_ns = ticks_to_ns(start, hz);
         thread->cpu = (unsigned)cpu;
+        /* 40 rt_priority, 41 policy, 42 delayacct_blkio_ticks; older kernels print less */
+        thread->block_ns = scan_skip(&scan, 2) && scan_u64(&scan, &number) ? ticks_to_ns(number, hz) : 0;
         return true;
 }
 
@@ -157,37 +161,16 @@ enum wait_kind thread_wait(struct procfs *procfs, int tgid, int tid, char wchan[
         return cq ? WAIT_CQ : kind;
 }
 
-/* Waits in D state that are never iowait. The name is that of the first function outside the scheduler's own text section, so of whoever
- * called a lock or a completion (lib/kallsyms, arch/x86 __get_wchan); each of these sleeps by itself in plain waits only [6.1]. Not here:
- * __mutex_lock, in which mutex_lock_io ends too. */
-static bool is_plain_wait(const char *wchan)
-{
-        static const char *const names[] = {
-                "request_wait_answer", "__fuse_simple_request", "fuse_get_req", /* fs/fuse/dev.c: wait_event */
-                "rwsem_down_read_slowpath", "rwsem_down_write_slowpath",        /* kernel/locking/rwsem.c */
-                "lock_mm_and_find_vma", "vm_mmap_pgoff", "__vm_munmap", "do_mprotect_pkey", /* the mmap lock: mm/ */
-                "jbd2_log_wait_commit", "wait_transaction_locked",              /* fs/jbd2/: wait_event, schedule */
-                "wait_for_vfork_done", "kernel_clone",                          /* kernel/fork.c: a vfork parent */
-                "wait_for_completion", "wait_for_completion_killable", "wait_for_completion_timeout", /* kernel/sched/completion.c */
-                "__flush_work", "__wait_rcu_gp", "msleep",                      /* kernel/workqueue.c, rcu/update.c, time/ */
-        };
-        size_t length = strcspn(wchan, "."); /* .isra.0, .constprop.0: copies that the compiler made */
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-                if (strlen(names[i]) == length && memcmp(wchan, names[i], length) == 0)
-                        return true;
-        return false;
-}
-
 bool thread_waits_plainly(struct procfs *procfs, const struct thread *thread, const char *wchan, uint64_t *switches)
 {
         char again[WCHAN_SIZE];
         uint64_t later;
         int fd;
         bool never = true;
-        if (!is_plain_wait(wchan) || thread_switches(procfs, thread->tgid, thread->tid, switches) < 0)
+        if (wchan_kind(wchan) != WCHAN_PLAIN || thread_switches(procfs, thread->tgid, thread->tid, switches) < 0)
                 return false;
         thread_wait(procfs, thread->tgid, thread->tid, again, &fd, &never);
-        return is_plain_wait(again) && thread_switches(procfs, thread->tgid, thread->tid, &later) == 0 && later == *switches;
+        return wchan_kind(again) == WCHAN_PLAIN && thread_switches(procfs, thread->tgid, thread->tid, &later) == 0 && later == *switches;
 }
 
 /* ---- the pass ----------------------------------------------------------------------------------------------------------------- */
@@ -202,7 +185,7 @@ void finder_fini(struct finder *finder)
 void finder_start(struct procfs *procfs, struct finder *finder, bool waits)
 {
         ssize_t count = procfs_ids(procfs, "proc", &finder->pids, &finder->pid_capacity);
-        finder->unknown = count < 0;
+        finder->unknown = finder->denied = count < 0;
         finder->holes = !procfs_live(procfs) && (count <= 0 || procfs_unlisted(procfs));
         finder->pid_count = count < 0 ? 0 : (size_t)count;
         finder->at = 0;
@@ -232,8 +215,8 @@ static void look_at(struct procfs *procfs, struct finder *finder, struct thread 
         } else if (thread->state == 'S' && finder->waits && !kernel) {
                 found.wait = thread_wait(procfs, thread->tgid, thread->tid, found.wchan, &found.ring_fd, denied);
                 if (found.wait == WAIT_UNKNOWN)
-                        finder->unknown = true;
-                if (found.wait == WAIT_CQ)
+                        finder->unknown = true, finder->denied = finder->denied || *denied;
+                if (found.wait == WAIT_CQ || wchan_counted_in_s(found.wchan))
                         report(arg, &found);
         }
 }
@@ -265,7 +248,7 @@ int finder_process(struct procfs *procfs, struct finder *finder, int tgid, found
                 if (r == 0)
                         look_at(procfs, finder, &thread, &denied, report, arg);
                 else if (r != -ENOENT && r != -ESRCH)
-                        finder->unknown = true;
+                        finder->unknown = finder->denied = true;
         }
         return 0;
 }
@@ -277,7 +260,7 @@ bool finder_step(struct procfs *procfs, struct finder *finder, uint64_t stop_ns,
                 int pid = finder->pids[finder->pid_count - ++finder->at];
                 int r = finder_process(procfs, finder, pid, report, arg);
                 if (r < 0 && r != -ENOENT && r != -ESRCH)
-                        finder->unknown = true;
+                        finder->unknown = finder->denied = true;
                 if (r == -ENOENT && (procfs_unreadf(procfs, "proc/%d/stat", pid) || procfs_unreadf(procfs, "proc/%d/task", pid)))
                         finder->holes = true;
                 if (stop_ns && procfs_mono(procfs) >= stop_ns)

@@ -1,5 +1,5 @@
 /*
- * Is the storage of a process throttled by its control group?
+ * Is storage held back where nothing counts it: by a control group's limit, or by a device that stands still?
  *
  * block/blk-throttle.c keeps a bio back before any request exists: no device has it in flight, and to io_uring it looks like a timeout. So
  * nothing is concluded from idle devices about a process whose group, or a group above it, has a limit. What cannot be read counts as a
@@ -97,4 +97,44 @@ bool owner_limited(struct procfs *procfs, struct owner *owner, uint64_t since_ns
                 owner->limit_ns = now_ns;
         }
         return owner->limited;
+}
+
+/* ---- devices that hold requests back ------------------------------------------------------------------------------------------------- */
+
+enum { HOLDS_KEPT_NS = 1000000000, HOLDS_MOST = 512 };
+
+struct hold_walk { struct procfs *procfs; unsigned count; bool any; };
+
+static int look_at_table(void *arg, const char *name, unsigned char type)
+{
+        struct hold_walk *walk = arg;
+        char text[16];
+        (void)type;
+        if (strncmp(name, "dm-", 3) != 0)
+                return 0;
+        ssize_t length = procfs_readf(walk->procfs, text, sizeof text, "sys/block/%s/dm/suspended", name);
+        walk->any = (length < 0 && length != -ENOENT) || (length > 0 && text[0] != '0') || ++walk->count > HOLDS_MOST;
+        return walk->any;
+}
+
+static int look_at_controller(void *arg, const char *name, unsigned char type)
+{
+        struct hold_walk *walk = arg;
+        char text[32];
+        (void)type;
+        ssize_t length = procfs_readf(walk->procfs, text, sizeof text, "sys/class/nvme/%s/state", name);
+        walk->any = length != -ENOENT && (length < 4 || strncmp(text, "live", 4) != 0);
+        return walk->any;
+}
+
+bool holds_any(struct procfs *procfs, struct holds *holds, uint64_t now_ns)
+{
+        if (holds->asked_ns && now_ns - holds->asked_ns < HOLDS_KEPT_NS && procfs_live(procfs))
+                return holds->any;
+        struct hold_walk walk = {.procfs = procfs};
+        procfs_list(procfs, "sys/block", look_at_table, &walk);
+        if (!walk.any)
+                procfs_list(procfs, "sys/class/nvme", look_at_controller, &walk);
+        *holds = (struct holds){.any = walk.any, .asked_ns = now_ns};
+        return holds->any;
 }

@@ -30,7 +30,7 @@ bool ring_parse(struct ring_facts *facts, const char *text, size_t length)
         enum { IN_FIELDS, IN_POLLS, IN_OVERFLOW } part = IN_FIELDS;
         struct scan scan, line;
         bool ring = false, head = false, tail = false, polls = false;
-        uint32_t mask;
+        uint64_t mask;
 
         *facts = (struct ring_facts){.sq_thread = -1};
         scan_init(&scan, text, length);
@@ -43,8 +43,10 @@ bool ring_parse(struct ring_facts *facts, const char *text, size_t length)
                         facts->overflow++;
                         continue;
                 }
-                if (field(&line, "SqMask:", &mask))
+                if (scan_prefix(&line, "SqMask:")) { /* hexadecimal */
                         ring = true;
+                        facts->entries = scan_hex(&line, &mask) && mask < UINT32_MAX ? (uint32_t)mask + 1 : 0;
+                }
                 else if (field(&line, "CachedSqHead:", &facts->sq_head))
                         head = true;
                 else if (field(&line, "CachedCqTail:", &facts->cq_tail))
@@ -82,7 +84,7 @@ struct ring_end *owner_ring(struct owner *owner, int fd)
 }
 
 /* A big ring under load lists thousands of polls, and SQEs and CQEs in flight: what does not fit says nothing. */
-static int read_facts(struct procfs *procfs, int tgid, int fd, struct ring_facts *facts)
+static int read_facts(struct procfs *procfs, int tgid, int fd, struct ring_facts *facts, uint32_t *ops)
 {
         static _Thread_local char text[64 << 10];
         ssize_t length = procfs_readf(procfs, text, sizeof text, "proc/%d/fdinfo/%d", tgid, fd);
@@ -95,6 +97,8 @@ static int read_facts(struct procfs *procfs, int tgid, int fd, struct ring_facts
                 return -ENODATA;
         if (cut)
                 facts->valid = false;
+        if (ops && facts->valid)
+                ring_count_ops(text, (size_t)length, ops);
         return 0;
 }
 
@@ -117,7 +121,7 @@ static void look_at(struct procfs *procfs, struct owner *owner, int fd)
                 owner->passthrough = owner->passthrough || is_passthrough(target);
                 if (strcmp(target, "anon_inode:[io_uring]") == 0)
                         owner_ring(owner, fd);
-        } else if (read_facts(procfs, owner->tgid, fd, &facts) == 0) {
+        } else if (read_facts(procfs, owner->tgid, fd, &facts, NULL) == 0) {
                 owner_ring(owner, fd);
         }
 }
@@ -161,14 +165,17 @@ void owner_list(struct procfs *procfs, struct owner *owner, int **ids, size_t *c
 
 void owner_read(struct procfs *procfs, struct owner *owner, int fd, bool ahead)
 {
+        uint32_t *ops = !ahead && fd < 0 ? owner->ops : NULL;
+        if (ops)
+                memset(ops, 0, sizeof owner->ops);
         for (size_t i = 0; i < owner->ring_count; i++) {
                 struct ring_end *ring = &owner->rings[i];
                 struct ring_facts facts;
                 if (fd >= 0 && ring->fd != fd)
                         continue;
-                int r = read_facts(procfs, owner->tgid, ring->fd, &facts);
+                int r = read_facts(procfs, owner->tgid, ring->fd, &facts, ops);
                 if (r == 0 && !facts.valid)
-                        r = read_facts(procfs, owner->tgid, ring->fd, &facts); /* the lock was busy */
+                        r = read_facts(procfs, owner->tgid, ring->fd, &facts, ops); /* the lock was busy */
                 if (r < 0)
                         facts = (struct ring_facts){0};
                 if (facts.valid && ring_pending(&facts) < (int64_t)facts.polls)
@@ -179,6 +186,24 @@ void owner_read(struct procfs *procfs, struct owner *owner, int fd, bool ahead)
                         if (fd >= 0)
                                 return;
                 }
+        }
+}
+
+/* One moment of a ring that moves (fd < 0: of all); kept nowhere. */
+void owner_look(struct procfs *procfs, struct owner *owner, int fd, struct ring_look *look)
+{
+        for (size_t i = 0; i < owner->ring_count || fd >= 0; i++) {
+                struct ring_facts facts;
+                int r = read_facts(procfs, owner->tgid, fd >= 0 ? fd : owner->rings[i].fd, &facts, NULL);
+                if (r == 0 && !facts.valid)
+                        r = read_facts(procfs, owner->tgid, fd >= 0 ? fd : owner->rings[i].fd, &facts, NULL);
+                bool valid = r == 0 && facts.valid;
+                look->rings++;
+                look->unread += !valid;
+                /* Fewer outstanding than polls: a multishot request completed more than once, and hides what else is pending. */
+                look->extra += valid && ring_pending(&facts) != (int64_t)facts.polls;
+                if (fd >= 0)
+                        return;
         }
 }
 

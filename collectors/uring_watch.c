@@ -13,6 +13,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "sample/wchan.h"
+
 uint64_t watch_boot_ns(struct procfs *procfs)
 {
         struct procfs_clock clock;
@@ -72,10 +74,10 @@ bool waiter_is_witness(const struct waiter *w)
 }
 
 /* A pass may reach over the end of an interval, so what it met is kept until it is whole. */
-static void count_core(struct uring *u, unsigned cpu, bool running)
+static void count_core(struct uring *u, unsigned cpu, bool running, bool elsewhere, bool undelayed)
 {
         if (u->pass_core_count < PASS_CORES)
-                u->pass_cores[u->pass_core_count++] = (struct pass_core){cpu, running};
+                u->pass_cores[u->pass_core_count++] = (struct pass_core){cpu, running, elsewhere, undelayed};
 }
 
 /* A D-state thread: may it be counted as iowait? Asked again only when it slept anew. */
@@ -107,10 +109,13 @@ void watch_found(void *arg, const struct found *found)
         struct waiter *w = waiter_find(u, thread->tid);
         uint64_t plain_switches = 0;
         bool plain = thread->state == 'D' && waits_plainly(note->procfs, w, thread, found->wchan, &plain_switches);
-        if (u->in_pass && thread->state == 'R')
-                count_core(u, thread->cpu, true);
-        if (u->in_pass && thread->state == 'D' && !plain) {
-                count_core(u, thread->cpu, false);
+        bool counted = (thread->state == 'D' && !plain) || (thread->state == 'S' && wchan_counted_in_s(found->wchan));
+        /* One that moves is runnable at times, and hides nobody by it: who waited and was just woken would be runnable too. */
+        bool mover = w && w->thread.born_ns == thread->born_ns && busy_moves(w);
+        if (u->in_pass && thread->state == 'R' && !mover)
+                count_core(u, thread->cpu, true, false, false);
+        if (u->in_pass && counted) {
+                count_core(u, thread->cpu, false, wchan_kind(found->wchan) == WCHAN_ELSEWHERE, !delays_counts(u->delays, thread));
                 u->pass_d++;
         }
         if (u->frozen || (thread->state != 'D' && found->wait != WAIT_CQ))
@@ -119,6 +124,8 @@ void watch_found(void *arg, const struct found *found)
                 w->plain = plain, w->plain_switches = plain_switches;
         if (w && thread->state == 'D')
                 w->cold = 0;
+        if (w && found->wait == WAIT_CQ && w->thread.born_ns == thread->born_ns)
+                busy_note_core(w, thread->cpu);
         if (w && w->thread.born_ns == thread->born_ns && w->wait == found->wait)
                 return; /* read by the tick itself */
         struct thread leader;
@@ -179,19 +186,23 @@ bool watch_count_cores(struct uring *u, const struct pass_core *cores, size_t co
                 struct iowait_seen *seen = seen_on(u, cpu);
                 if (!seen)
                         return false;
-                if (cores[i].running)
+                seen->undelayed += !cores[i].running && cores[i].undelayed; /* each one: their shares may be of different times */
+                if (cores[i].running || cores[i].elsewhere)
                         continue;
                 if (u->seen_sample[cpu] != u->stamp)
                         seen->d_state++;
                 u->seen_sample[cpu] = u->stamp;
         }
-        for (size_t i = 0; i < count; i++) {
-                unsigned cpu = cores[i].cpu;
-                if (u->seen_sample[cpu] == u->stamp)
-                        continue;
-                u->seen[cpu].running++;
-                u->seen_sample[cpu] = u->stamp;
-        }
+        for (unsigned running = 0; running < 2; running++)
+                for (size_t i = 0; i < count; i++) {
+                        unsigned cpu = cores[i].cpu;
+                        if (u->seen_sample[cpu] == u->stamp || cores[i].running != running)
+                                continue;
+                        u->seen[cpu].running += running;
+                        u->seen[cpu].d_state += !running;
+                        u->seen[cpu].elsewhere += !running;
+                        u->seen_sample[cpu] = u->stamp;
+                }
         return true;
 }
 
@@ -218,6 +229,7 @@ void watch_instant(struct uring *u, uint64_t blocked, int cpu)
 void watch_add_sample(struct uring *u)
 {
         u->samples += u->last_sample.count;
+        u->full += u->last_sample.full;
         u->blocked_sum += u->last_sample.blocked;
         u->d_sum += u->last_sample.d;
         u->blocked_no_d += u->last_sample.no_d;
@@ -231,22 +243,29 @@ void watch_count_pass(struct uring *u, uint64_t blocked)
                 f->min_blocked = blocked;
         u->last_d = f->d_count;
         u->pass_done = true;
-        u->pass_unknown = f->unknown;
+        if (f->waits)
+                u->waits_unknown = f->unknown;
+        u->pass_unknown = f->unknown || u->waits_unknown; /* a pass over D states knows no more than the one before it */
         u->pass_waiting = false;
         u->last_sample = (struct pass_sample){0};
         if (u->pass_core_count == PASS_CORES || !watch_count_cores(u, u->pass_cores, u->pass_core_count) || !u->whole ||
             f->min_blocked == UINT64_MAX)
                 return;
-        u->last_sample = (struct pass_sample){1, f->min_blocked, u->pass_d, u->pass_d == 0 && f->min_blocked >= 1};
+        u->last_sample = (struct pass_sample){1, f->min_blocked, u->pass_d, u->pass_d == 0 && f->min_blocked >= 1, 
+                f->waits && (!f->denied || u->looks_inside)};
         watch_add_sample(u);
 }
 
-/* A candidate is there that is neither proved nor refuted. */
-static bool is_learning(const struct uring *u)
+/* A candidate is there that is neither proved nor refuted. One that moves is judged anew in each interval, so it matters while there is
+ * iowait to split, and until it is proved. */
+bool watch_learns(const struct uring *u)
 {
-        for (size_t i = 0; i < u->waiter_count; i++)
-                if (waiter_is_witness(&u->waiters[i]) && !u->waiters[i].marked && !u->waiters[i].refuted)
+        for (size_t i = 0; i < u->waiter_count; i++) {
+                const struct waiter *w = &u->waiters[i];
+                bool moves = w->from.cq && w->from.switches != w->switches;
+                if (waiter_is_witness(w) && !w->marked && !w->refuted && (!moves || (u->any_iowait && !w->busy.proved)))
                         return true;
+        }
         return false;
 }
 
@@ -271,7 +290,7 @@ static void read_hot(struct uring *u, struct procfs *procfs, struct hot *hot)
                     switches == w->plain_switches)
                         continue;
                 hot->d += asleep;
-                hot->cores[hot->all++] = (struct pass_core){thread.cpu, !asleep};
+                hot->cores[hot->all++] = (struct pass_core){thread.cpu, !asleep, false, true};
         }
 }
 
@@ -282,19 +301,19 @@ static void read_hot(struct uring *u, struct procfs *procfs, struct hot *hot)
 bool watch_cheap(struct uring *u, struct procfs *procfs, uint64_t blocked, int cpu)
 {
         struct hot hot;
-        if (u->marked_count == 0 || blocked < u->marked_count || cpu == -1)
+        if (u->marked_count == 0 || blocked < u->marked_count || cpu == -1 || busy_any(u))
                 return false;
         read_hot(u, procfs, &hot);
         uint64_t others = blocked - u->marked_count;
         if (others != hot.d) {
-                if (others > hot.all || is_learning(u))
+                if (others > hot.all || watch_learns(u))
                         return false;
                 for (unsigned i = 0; i < hot.all; i++)
                         hot.cores[i].running = false;
                 hot.d = hot.all;
         }
         /* Who was woken where we run is neither asleep nor running. */
-        hot.cores[hot.all] = (struct pass_core){(unsigned)cpu, true};
+        hot.cores[hot.all] = (struct pass_core){(unsigned)cpu, true, false, false};
         if (!watch_count_cores(u, hot.cores, hot.all + (cpu >= 0)))
                 return false;
         u->cheap++;
@@ -326,7 +345,7 @@ static uint64_t allowance(struct uring *u, struct tick *tick, uint64_t most)
         if (tick->capture) /* half a pass would be of no use to a replay */
                 return most == SUB_STEP_NS && now < u->pause_ns ? 0 : UINT64_MAX;
         if (u->credit_at_ns && now > u->credit_at_ns) {
-                u->credit_ns += (now - u->credit_at_ns) / SHARE;
+                u->credit_ns += (now - u->credit_at_ns) / (u->traced ? SHARE * TRACED_SHARE : SHARE);
                 u->bonus_ns += (now - u->credit_at_ns) / BONUS_SHARE;
         }
         u->credit_at_ns = now;
@@ -334,7 +353,7 @@ static uint64_t allowance(struct uring *u, struct tick *tick, uint64_t most)
                 u->credit_ns = CREDIT_MAX_NS;
         if (u->bonus_ns > BONUS_MAX_NS)
                 u->bonus_ns = BONUS_MAX_NS;
-        if (!is_learning(u))
+        if (u->traced || !watch_learns(u))
                 return u->credit_ns < most ? u->credit_ns : most;
         most *= BONUS_STEPS;
         return u->credit_ns + u->bonus_ns < most ? u->credit_ns + u->bonus_ns : most;
@@ -352,7 +371,9 @@ static void spend(struct uring *u, uint64_t ns)
 static bool looks_for_waits(const struct uring *u, const struct tick *tick, uint64_t blocked)
 {
         uint64_t known = 0;
-        if (tick->number == 0 || tick->capture || u->pass_number % FULL_PASS == 0)
+        if (u->traced)
+                return u->pass_number % TRACED_PASS == 0;
+        if (tick->number == 0 || tick->capture || u->pass_number % FULL_PASS == 0 || busy_any(u))
                 return true;
         for (size_t i = 0; i < u->waiter_count; i++) {
                 const struct waiter *w = &u->waiters[i];
@@ -407,7 +428,9 @@ bool watch_read_blocked(struct uring *u, struct procfs *procfs, uint64_t *blocke
         *cpu = watch_cpu(procfs);
         scan_init(&scan, u->text, (size_t)length);
         while (scan_line(&scan, &line)) {
-                if (scan_prefix(&line, "procs_running ") && scan_u64(&line, &running) && running <= 1)
+                if (scan_prefix(&line, "processes "))
+                        scan_u64(&line, &u->forks);
+                else if (scan_prefix(&line, "procs_running ") && scan_u64(&line, &running) && running <= 1)
                         *cpu = IOWAIT_ALONE; /* we are the one */
                 else if (scan_prefix(&line, "procs_blocked "))
                         return scan_u64(&line, blocked);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "collectors/bpf/tracer.h"
 #include "collectors/collector.h"
 #include "daemon/privs.h"
 #include "sample/trust.h"
@@ -116,11 +117,40 @@ static void check_kernel(struct procfs *procfs)
         /* The file is megabytes long: whether it can be opened is the question. */
         if (!procfs_live(procfs))
                 return;
-        say("BTF", access("/sys/kernel/btf/vmlinux", R_OK) == 0 ? "yes: BPF programs could be used"
+        say("BTF", access("/sys/kernel/btf/vmlinux", R_OK) == 0 ? "yes: the kernel describes its types to BPF programs"
                 : "no /sys/kernel/btf/vmlinux: everything comes from /proc");
 }
 
-int check_run(struct procfs *procfs, const struct place *place, int place_error)
+/* Loaded and attached for a moment: all that can fail. */
+static void check_exact(bool bpf)
+{
+        struct tracer *tracer = NULL;
+        char why[300] = "", line[400];
+
+        if (!bpf) {
+                say("exact", "off by the settings (bpf = off): wa is split by the rules on /proc");
+                return;
+        }
+        int r = tracer_open(&tracer, why, sizeof why);
+        if (r == 0)
+                r = tracer_attach(tracer, why, sizeof why);
+        tracer_close(tracer);
+        if (r == 0)
+                snprintf(line, sizeof line, "wa can be split exactly, by tracing, while a watop asks for it");
+        else if (why[0] != '\0')
+                snprintf(line, sizeof line, "wa cannot be split exactly: %s", why);
+        else if (r == -ENOSYS)
+                snprintf(line, sizeof line, "wa cannot be split exactly: built without libbpf (Meson option bpf)");
+        else if (r == -EPERM || r == -EACCES)
+                snprintf(line, sizeof line, "wa cannot be split exactly: needs root, or CAP_BPF + CAP_PERFMON");
+        else if (r == -ENOENT)
+                snprintf(line, sizeof line, "wa cannot be split exactly: the kernel has no BTF (CONFIG_DEBUG_INFO_BTF)");
+        else
+                snprintf(line, sizeof line, "wa cannot be split exactly: %s", strerror(-r));
+        say("exact", line);
+}
+
+int check_run(struct procfs *procfs, const struct place *place, int place_error, bool bpf)
 {
         char line[400];
 
@@ -131,5 +161,7 @@ int check_run(struct procfs *procfs, const struct place *place, int place_error)
         if (procfs_live(procfs))
                 check_place(place, place_error);
         check_kernel(procfs);
+        if (procfs_live(procfs))
+                check_exact(bpf);
         return opened > 0 ? 0 : 1;
 }

@@ -31,6 +31,10 @@ void config_default(struct config *config)
                 .ring_size = RING_DEFAULT_SIZE,
                 .scopes = DEFAULT_SCOPES,
                 .cmdline = CMDLINE_FULL,
+                .log_file = UINT64_C(256) << 20,
+                .log_total = UINT64_C(2) << 30,
+                .log_keep_ns = 14 * UINT64_C(86400000000000),
+                .bpf = true,
         };
 }
 
@@ -76,7 +80,7 @@ int config_interval(const char *text, uint64_t *ns)
         return -EINVAL;
 }
 
-int config_size(const char *text, uint64_t *bytes)
+static int read_size(const char *text, double least, double most, uint64_t *bytes)
 {
         static const char units[] = "KMG";
         double number, factor = 1;
@@ -90,9 +94,47 @@ int config_size(const char *text, uint64_t *bytes)
                 for (ptrdiff_t i = 0; i <= unit - units; i++)
                         factor *= 1024;
         }
-        if (number * factor < (double)RING_MIN_SIZE || number * factor > (double)RING_MAX_SIZE)
+        if (number * factor < least || number * factor > most)
                 return -ERANGE;
         *bytes = (uint64_t)(number * factor);
+        return 0;
+}
+
+int config_size(const char *text, uint64_t *bytes)
+{
+        return read_size(text, (double)RING_MIN_SIZE, (double)RING_MAX_SIZE, bytes);
+}
+
+int config_log_size(const char *text, uint64_t *bytes)
+{
+        return read_size(text, 0x1p20, 0x1p40, bytes);
+}
+
+int config_age(const char *text, uint64_t *ns)
+{
+        static const struct { const char *unit; double hours; } units[] = { { "h", 1 }, { "d", 24 }, { "w", 168 } };
+        double number;
+
+        if (read_number(&text, &number) < 0)
+                return -EINVAL;
+        for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+                if (strcmp(text, units[i].unit) != 0)
+                        continue;
+                if (number * units[i].hours < 1 || number * units[i].hours > 3650 * 24)
+                        return -ERANGE;
+                *ns = (uint64_t)(number * units[i].hours * 3600e9);
+                return 0;
+        }
+        return -EINVAL;
+}
+
+int config_log(const char *text, char *folder)
+{
+        size_t length = strlen(text);
+
+        if (length >= CONFIG_PATH || (length > 0 && *text != '/'))
+                return -EINVAL;
+        memcpy(folder, text, length + 1);
         return 0;
 }
 
@@ -152,6 +194,14 @@ int config_cmdline(const char *text, enum cmdline_policy *policy)
                         return 0;
                 }
         return -EINVAL;
+}
+
+int config_bpf(const char *text, bool *bpf)
+{
+        if (strcmp(text, "auto") != 0 && strcmp(text, "off") != 0)
+                return -EINVAL;
+        *bpf = *text == 'a';
+        return 0;
 }
 
 struct load {
@@ -217,7 +267,9 @@ static char *read_line(char *buffer, int size, void *arg)
         return buffer;
 }
 
-enum setting { SET_INTERVAL, SET_RING_SIZE, SET_SCOPES, SET_CMDLINE, SETTINGS };
+enum setting {
+        SET_INTERVAL, SET_RING_SIZE, SET_SCOPES, SET_CMDLINE, SET_BPF, SET_LOG, SET_LOG_FILE, SET_LOG_TOTAL, SET_LOG_KEEP, SETTINGS
+};
 
 static const struct {
         const char *name, *wrong, *out_of_range;
@@ -226,6 +278,11 @@ static const struct {
         [SET_RING_SIZE] = { "ring_size", "ring_size is not like 64M", "ring_size is not within 1M and 16G" },
         [SET_SCOPES] = { "scopes", "scopes are not names of scopes (watop metrics lists them)", NULL },
         [SET_CMDLINE] = { "cmdline", "cmdline is not none, name or full", NULL },
+        [SET_BPF] = { "bpf", "bpf is not auto or off", NULL },
+        [SET_LOG] = { "log", "log is not the absolute path of a folder", NULL },
+        [SET_LOG_FILE] = { "log_file", "log_file is not like 256M", "log_file is not within 1M and 1024G" },
+        [SET_LOG_TOTAL] = { "log_total", "log_total is not like 2G", "log_total is not within 1M and 1024G" },
+        [SET_LOG_KEEP] = { "log_keep", "log_keep is not like 12h, 14d or 4w", "log_keep is not within 1h and 3650d" },
 };
 
 /* Of a list of scopes only the word that is wrong. */
@@ -250,6 +307,11 @@ static int set_value(struct config *config, enum setting setting, const char *va
         case SET_RING_SIZE: return config_size(value, &config->ring_size);
         case SET_SCOPES: return config_scopes(value, &config->scopes);
         case SET_CMDLINE: return config_cmdline(value, &config->cmdline);
+        case SET_BPF: return config_bpf(value, &config->bpf);
+        case SET_LOG: return config_log(value, config->log);
+        case SET_LOG_FILE: return config_log_size(value, &config->log_file);
+        case SET_LOG_TOTAL: return config_log_size(value, &config->log_total);
+        case SET_LOG_KEEP: return config_age(value, &config->log_keep_ns);
         case SETTINGS: break;
         }
         return -EINVAL;
@@ -324,6 +386,16 @@ int config_reload(const char *path, struct config *config, const struct config *
                 next.scopes = base->scopes;
         if (!(next.mentioned & 1u << SET_CMDLINE))
                 next.cmdline = base->cmdline;
+        if (!(next.mentioned & 1u << SET_BPF))
+                next.bpf = base->bpf;
+        if (!(next.mentioned & 1u << SET_LOG))
+                memcpy(next.log, base->log, sizeof next.log);
+        if (!(next.mentioned & 1u << SET_LOG_FILE))
+                next.log_file = base->log_file;
+        if (!(next.mentioned & 1u << SET_LOG_TOTAL))
+                next.log_total = base->log_total;
+        if (!(next.mentioned & 1u << SET_LOG_KEEP))
+                next.log_keep_ns = base->log_keep_ns;
         *config = next;
         return bad;
 }

@@ -13,7 +13,7 @@ enum {
 };
 
 struct sums {
-        uint64_t disk, uring, other, disk_min, disk_max, uring_min, uring_max, taken_back, by[LEVELS];
+        uint64_t disk, uring, other, disk_min, disk_max, uring_min, uring_max, other_min, other_max, taken_back, by[LEVELS];
 };
 
 struct judge {
@@ -71,6 +71,7 @@ static struct iowait_input gather(struct evidence *e, bool devices, bool waiters
                 .in_flight = true,
                 .in_flight_start = true,
         };
+        in.exact = e->exact;
         if (devices) {
                 in.device_ns = e->device_ns;
                 in.device_counters = e->device_counters;
@@ -88,6 +89,9 @@ static struct iowait_input gather(struct evidence *e, bool devices, bool waiters
                 in.seen_count = e->seen_count;
                 in.samples = e->samples;
                 in.carried = e->carried;
+                in.full = e->full;
+                in.delay_ns = e->delay_ns;
+                in.delay_all = e->delay_all;
                 in.unresolved = e->unresolved;
                 in.reads = e->blocked_reads;
                 in.read_count = e->blocked_read_count;
@@ -117,6 +121,10 @@ static void add_parts(struct judge *judge, const struct iowait_core *core, const
         add(&s->disk_max, parts->disk_max);
         add(&s->uring_min, parts->uring_min);
         add(&s->uring_max, parts->uring_max);
+        /* What the two others leave. */
+        int64_t whole = parts->disk + parts->uring + parts->other;
+        add(&s->other_min, whole - parts->disk_max - parts->uring_max);
+        add(&s->other_max, whole - parts->disk_min - parts->uring_min);
         add(&s->taken_back, parts->taken_back);
         if ((unsigned)parts->level < LEVELS) {
                 uint64_t *by = &s->by[parts->level];
@@ -140,6 +148,8 @@ static void write_row(struct row *row, const struct sums *s)
         row_set(row, CPU_WA_DISK_MAX, s->disk_max);
         row_set(row, CPU_WA_URING_MIN, s->uring_min);
         row_set(row, CPU_WA_URING_MAX, s->uring_max);
+        row_set(row, CPU_WA_OTHER_MIN, s->other_min);
+        row_set(row, CPU_WA_OTHER_MAX, s->other_max);
         row_set(row, CPU_WA_TAKEN_BACK, s->taken_back);
         for (int level = 0; level < LEVELS; level++)
                 row_set(row, by[level], s->by[level]);
@@ -149,7 +159,7 @@ static void write_row(struct row *row, const struct sums *s)
 static void write_absent(struct sample *sample)
 {
         static const int parts[] = { CPU_WA_DISK, CPU_WA_URING, CPU_WA_OTHER, CPU_WA_DISK_MIN, CPU_WA_DISK_MAX, CPU_WA_URING_MIN,
-                CPU_WA_URING_MAX, CPU_WA_TAKEN_BACK };
+                CPU_WA_URING_MAX, CPU_WA_OTHER_MIN, CPU_WA_OTHER_MAX, CPU_WA_TAKEN_BACK };
 
         for (size_t i = 0; i < sample_rows(sample, SCOPE_CPU); i++) {
                 struct row *row = sample_row_at(sample, SCOPE_CPU, i);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "daemon/deadline.h"
+#include "daemon/journal.h"
 #include "daemon/sampler.h"
 
 #define SECOND UINT64_C(1000000000)
@@ -52,6 +53,8 @@ static int publish(struct daemon *daemon, const struct sampler_frame *frame)
 {
         int r = ring_publish(daemon->ring, frame->bytes, frame->length);
 
+        if (r == 0)
+                journal_put(daemon->journal, frame->bytes, frame->length);
         if (r == -EFBIG) {
                 sampler_refused(daemon->sampler);
                 if (!daemon->late_said)
@@ -141,6 +144,8 @@ static size_t hook_status(void *arg, char *text, size_t size)
                 "watopd %s pid %d tick %g s, %" PRIu64 " ticks, %" PRIu64 " late, last took %.1f ms, detail %d, %s ring",
                 WATOP_VERSION, (int)getpid(), (double)daemon->config.interval_ns / 1e9, status.ticks, status.late,
                 (double)status.last_took_ns / 1e6, status.detail, daemon->ring_is_memfd ? "memfd" : "file");
+        if (length < size)
+                length += journal_status(daemon->journal, text + length, size - length);
         const char *name;
         int error;
         for (unsigned i = 0; sampler_collector(daemon->sampler, i, &name, &error); i++)
@@ -169,6 +174,7 @@ int loop_signals(bool private_mode)
         sigset_t set;
 
         signal(SIGPIPE, SIG_IGN);
+        signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error that is said */
         sigemptyset(&set);
         sigaddset(&set, SIGTERM);
         if (private_mode) {
@@ -204,6 +210,8 @@ void loop_force(struct daemon *daemon)
                 daemon->config.interval_ns = daemon->forced_interval_ns;
         if (daemon->forced_scopes != 0)
                 daemon->config.scopes = daemon->forced_scopes;
+        if (daemon->forced_bpf >= 0)
+                daemon->config.bpf = daemon->forced_bpf > 0;
 }
 
 static void reload(struct loop *loop)
@@ -222,6 +230,16 @@ static void reload(struct loop *loop)
         if (daemon->config.ring_size != was.ring_size)
                 fprintf(stderr, "watopd: ring_size changes when watopd is started again\n");
         daemon->config.ring_size = was.ring_size;
+        if (strcmp(daemon->config.log, was.log) != 0 || daemon->config.log_file != was.log_file ||
+            daemon->config.log_total != was.log_total || daemon->config.log_keep_ns != was.log_keep_ns)
+                fprintf(stderr, "watopd: log settings change when watopd is started again\n");
+        memcpy(daemon->config.log, was.log, sizeof was.log);
+        daemon->config.log_file = was.log_file;
+        daemon->config.log_total = was.log_total;
+        daemon->config.log_keep_ns = was.log_keep_ns;
+        if (daemon->config.bpf != was.bpf)
+                fprintf(stderr, "watopd: bpf changes when watopd is started again\n");
+        daemon->config.bpf = was.bpf;
         sampler_configure(daemon->sampler, daemon->config.interval_ns, daemon->config.scopes, daemon->config.cmdline);
         if (daemon->config.interval_ns != was.interval_ns) {
                 ring_set_tick(daemon->ring, daemon->config.interval_ns);

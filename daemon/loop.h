@@ -9,18 +9,22 @@
 #include "sample/ring.h"
 
 struct sampler;
+struct tracer;
 
 struct daemon {
         struct config config, base;     /* running; defaults and command line */
         const char *config_path;        /* NULL: no file */
         uint64_t forced_interval_ns;    /* from the command line, 0 none: stronger than the file */
         uint32_t forced_scopes;
+        int forced_bpf;                 /* -1 none, 0 off, 1 auto */
         struct procfs *procfs;
         struct ring_writer *ring;
         uint64_t ring_bytes;            /* as made */
         bool ring_is_memfd;
         struct serve *serve;
         struct sampler *sampler;
+        struct journal *journal;        /* NULL: no log */
+        struct tracer *tracer;          /* loaded; NULL: no exact split here */
         bool captured;                  /* lock-step: ticks only when asked */
         bool orphan_ends;               /* private: end when our reader is gone */
         const char *ring_path;          /* as asked, for status */

@@ -1,8 +1,9 @@
 /*
  * watopd: samples this machine and publishes frames in a ring.
  *
- * Start: options, settings, ring, control socket, then rights are given away, then the collectors open their files, then the loop. It stays
- * in the foreground: whoever wants it in the background has a service manager. `--private FD` is how watop starts one for itself.
+ * Start: options, settings, ring, control socket, tracing's programs, then rights are given away, then the collectors open their files,
+ * then the loop. It stays in the foreground: whoever wants it in the background has a service manager. `--private FD` is how watop starts
+ * one for itself.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -14,7 +15,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "collectors/bpf/tracer.h"
 #include "daemon/check.h"
+#include "daemon/journal.h"
 #include "daemon/loop.h"
 #include "daemon/privs.h"
 #include "daemon/sampler.h"
@@ -28,6 +31,8 @@ static const char usage[] =
         "  --check            say what can be seen on this machine, and why not the rest\n"
         "  --interval TIME    tick: 10ms to 1h (default 1s, or what the settings say)\n"
         "  --scopes LIST      what to sample without being asked: names with commas\n"
+        "  --bpf auto|off     off: never trace, not even when somebody asks for the exact split\n"
+        "  --log DIR          write what is sampled into logs below DIR too (watop log FILE)\n"
         "  --config FILE      settings (default " WATOP_SYSCONFDIR "/watop/watopd.ini)\n"
         "  --ring PATH        the ring (default /run/watop/ring, or $XDG_RUNTIME_DIR/watop/ring)\n"
         "  --socket PATH      the control socket (default: `control` beside the ring)\n"
@@ -37,18 +42,20 @@ static const char usage[] =
         "  --anonymize        with --capture: hide names of people, programs and devices\n"
         "  --foreground       does nothing: it is the only way\n"
         "  --private FD       started by watop: serve the socket FD only, end when it closes\n"
+        "  --exact            with --private: trace from the start\n"
         "  --help, --version\n";
 
 enum { OPT_CHECK = 256, OPT_INTERVAL, OPT_SCOPES, OPT_CONFIG, OPT_RING, OPT_SOCKET, OPT_ROOT, OPT_CAPTURE, OPT_TICKS, OPT_ANONYMIZE,
-        OPT_FOREGROUND, OPT_PRIVATE, OPT_HELP, OPT_VERSION };
+        OPT_FOREGROUND, OPT_PRIVATE, OPT_LOG, OPT_BPF, OPT_EXACT, OPT_HELP, OPT_VERSION };
 
 struct options {
-        const char *config, *ring, *socket, *root, *capture;
+        const char *config, *ring, *socket, *root, *capture, *log;
         uint64_t interval_ns;
         uint32_t scopes;
         int private_fd;
         uint64_t ticks;
-        bool check, anonymize;
+        bool check, anonymize, exact;
+        int bpf;          /* -1 not given, 0 off, 1 auto */
 };
 
 static int usage_error(const char *what, const char *value)
@@ -79,6 +86,16 @@ static int parse_ticks(const char *text, uint64_t *ticks)
         return errno != 0 || *end != '\0' || *text < '0' || *text > '9' || *ticks == 0 ? -EINVAL : 0;
 }
 
+static int parse_bpf(const char *text, int *bpf)
+{
+        bool on = false;
+
+        int r = config_bpf(text, &on);
+        if (r == 0)
+                *bpf = on;
+        return r;
+}
+
 static int wrong_scopes(const char *text)
 {
         char word[64];
@@ -106,8 +123,11 @@ static int parse_option(int c, struct options *options)
         case OPT_TICKS: return parse_ticks(optarg, &options->ticks) < 0 ? usage_error("--ticks takes a count", optarg) : 0;
         case OPT_ANONYMIZE: options->anonymize = true; return 0;
         case OPT_FOREGROUND: return 0;
+        case OPT_LOG: options->log = optarg; return *optarg ? 0 : usage_error("--log takes a folder", optarg);
         case OPT_PRIVATE:
                 return parse_fd(optarg, &options->private_fd) < 0 ? usage_error("--private takes a descriptor", optarg) : 0;
+        case OPT_BPF: return parse_bpf(optarg, &options->bpf) < 0 ? usage_error("--bpf takes auto or off", optarg) : 0;
+        case OPT_EXACT: options->exact = true; return 0;
         case OPT_HELP: fputs(usage, stdout); return -1;
         case OPT_VERSION: puts("watopd " WATOP_VERSION); return -1;
         default: return 2; /* getopt_long has said it in one line */
@@ -122,13 +142,14 @@ static int parse_options(int argc, char **argv, struct options *options)
                 { "ring", required_argument, NULL, OPT_RING }, { "socket", required_argument, NULL, OPT_SOCKET },
                 { "root", required_argument, NULL, OPT_ROOT }, { "capture", required_argument, NULL, OPT_CAPTURE },
                 { "ticks", required_argument, NULL, OPT_TICKS }, { "anonymize", no_argument, NULL, OPT_ANONYMIZE },
-                { "foreground", no_argument, NULL, OPT_FOREGROUND },
+                { "foreground", no_argument, NULL, OPT_FOREGROUND }, { "log", required_argument, NULL, OPT_LOG },
+                { "bpf", required_argument, NULL, OPT_BPF }, { "exact", no_argument, NULL, OPT_EXACT },
                 { "private", required_argument, NULL, OPT_PRIVATE }, { "help", no_argument, NULL, OPT_HELP },
                 { "version", no_argument, NULL, OPT_VERSION }, { 0 },
         };
         int c, r;
 
-        *options = (struct options){ .private_fd = -1 };
+        *options = (struct options){ .private_fd = -1, .bpf = -1 };
         while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1)
                 if ((r = parse_option(c, options)) != 0)
                         return r;
@@ -136,8 +157,12 @@ static int parse_options(int argc, char **argv, struct options *options)
                 return usage_error("watopd takes no arguments", argv[optind]);
         if ((options->anonymize || options->ticks > 0) && options->capture == NULL)
                 return usage_error("only with --capture", options->anonymize ? "--anonymize" : "--ticks");
+        if (options->exact && options->private_fd < 0)
+                return usage_error("only with --private", "--exact");
         if (options->root != NULL && options->capture != NULL)
                 return usage_error("not together with --root", "--capture");
+        if (options->root != NULL && options->log != NULL)
+                return usage_error("not together with --root", "--log");
         return 0;
 }
 
@@ -153,6 +178,7 @@ static int load_settings(struct daemon *daemon, const struct options *options)
         daemon->base = daemon->config;
         daemon->forced_interval_ns = options->interval_ns;
         daemon->forced_scopes = options->scopes;
+        daemon->forced_bpf = options->bpf;
         if (options->config != NULL)
                 daemon->config_path = options->config;
         else if (options->private_fd < 0 && options->root == NULL)
@@ -185,7 +211,8 @@ static uint64_t count_lines(struct procfs *procfs, const char *path, const char 
         return count;
 }
 
-/* A ring holds two full frames and what changes between them. A row of a task or disk takes about 400 bytes, half of it texts; one of a core 300. */
+/* A ring holds two full frames and what changes between them. A row of a task or disk takes about 400 bytes, half of it texts; one of a
+ * core 300. */
 static uint64_t ring_room(struct procfs *procfs)
 {
         char text[128];
@@ -309,13 +336,52 @@ static int make_socket(struct daemon *daemon, const struct options *options, con
         return r;
 }
 
-/* Needs no right that is kept: the collectors come after it. */
-static int give_up_rights(void)
+/* Loading needs rights that are not kept. A captured machine has nothing to trace; a capture holds what /proc says; a private watopd has
+ * one reader, which said whether it wants it. Without it wa is split by the rules, so a failure is no error. */
+static void open_tracer(struct daemon *daemon, const struct options *options)
 {
+        char why[256] = "";
+
+        if (daemon->captured || options->capture != NULL || !daemon->config.bpf || (options->private_fd >= 0 && !options->exact))
+                return;
+        int r = tracer_open(&daemon->tracer, why, sizeof why);
+        if (r == 0)
+                return;
+        daemon->tracer = NULL;
+        if (r != -ENOSYS && options->private_fd < 0 && geteuid() == 0)
+                fprintf(stderr, "watopd: no exact split of wa: %s\n", why[0] != '\0' ? why : strerror(-r));
+}
+
+struct trial {
+        struct tracer *tracer;
+        bool stay;           /* attached: a private watopd's reader waits for it */
+        bool works;
+};
+
+/* For privs_drop. */
+static bool tracing_works(void *arg)
+{
+        struct trial *trial = arg;
+        char why[256];
+
+        trial->works = tracer_attach(trial->tracer, why, sizeof why) == 0;
+        if (!trial->stay)
+                tracer_detach(trial->tracer);
+        return trial->works;
+}
+
+/* Needs no right that is kept: the collectors come after it. */
+static int give_up_rights(struct daemon *daemon)
+{
+        struct trial trial = { daemon->tracer, daemon->orphan_ends, false };
         char why[200] = "";
 
         privs_lock_memory();
-        int r = privs_drop(why, sizeof why);
+        int r = privs_drop(daemon->tracer != NULL ? tracing_works : NULL, &trial, why, sizeof why);
+        if (!trial.works) {
+                tracer_close(daemon->tracer);
+                daemon->tracer = NULL;
+        }
         if (r < 0)
                 fprintf(stderr, "watopd: %s: not going on with more rights than needed\n", why);
         return r < 0 ? r : 0;
@@ -334,6 +400,25 @@ static int make_capture(struct daemon *daemon, const struct options *options)
         return r;
 }
 
+/* As the capture's. Of the settings only where there is no reader of ours: a private watopd keeps nothing. */
+static int make_journal(struct daemon *daemon, const struct options *options)
+{
+        const struct config *config = &daemon->config;
+        struct journal_options journal = {
+                .folder = options->log != NULL ? options->log : config->log,
+                .file_bytes = config->log_file,
+                .total_bytes = config->log_total,
+                .keep_ns = config->log_keep_ns,
+        };
+
+        if (*journal.folder == '\0' || (daemon->captured && options->log == NULL))
+                return 0;
+        int r = journal_new(&journal, &daemon->journal);
+        if (r < 0)
+                say_path(journal.folder, r);
+        return r;
+}
+
 static int make_sampler(struct daemon *daemon, const struct options *options)
 {
         struct sampler_options sampler = {
@@ -343,6 +428,7 @@ static int make_sampler(struct daemon *daemon, const struct options *options)
                 .cmdline = daemon->config.cmdline,
                 .capture = options->capture != NULL,
                 .ring_size = daemon->ring_bytes,
+                .tracer = daemon->tracer,
                 .alive = loop_beat,
                 .alive_arg = daemon,
         };
@@ -366,7 +452,13 @@ static int run(struct daemon *daemon, const struct options *options, const struc
         if (r == 0)
                 r = make_capture(daemon, options);
         if (r == 0)
-                r = give_up_rights();
+                r = make_journal(daemon, options);
+        if (r == 0)
+                open_tracer(daemon, options);
+        if (r == 0)
+                r = give_up_rights(daemon);
+        if (r == 0 && daemon->journal != NULL && (r = journal_start(daemon->journal)) < 0)
+                fprintf(stderr, "watopd: log: %s\n", strerror(-r));
         if (r == 0)
                 r = make_sampler(daemon, options);
         if (r == 0) {
@@ -379,6 +471,8 @@ static int run(struct daemon *daemon, const struct options *options, const struc
         /* The socket first: from then on nobody asks for anything. */
         serve_free(daemon->serve);
         sampler_free(daemon->sampler);
+        journal_free(daemon->journal);
+        tracer_close(daemon->tracer);
         ring_destroy(daemon->ring);
         close(signal_fd);
         return r;
@@ -434,7 +528,8 @@ int main(int argc, char **argv)
         int placed = place_find(options.ring, options.socket, &place);
         r = load_settings(&daemon, &options);
         if (r == 0)
-                r = options.check ? check_run(daemon.procfs, &place, placed) : serve_place(&daemon, &options, &place, placed);
+                r = options.check ? check_run(daemon.procfs, &place, placed, daemon.config.bpf)
+                        : serve_place(&daemon, &options, &place, placed);
         procfs_close_root(daemon.procfs);
         return finish(r == 0 ? 0 : 1);
 }

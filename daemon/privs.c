@@ -14,13 +14,25 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
-/* What stays, and which file needs it. Nothing else does. */
+#ifndef CAP_PERFMON /* headers before 5.8 */
+#define CAP_PERFMON 38
+#define CAP_BPF 39
+#endif
+
+/* What stays, and what needs it. Nothing else does. Programs and maps of the exact split are loaded before; from then on nothing needs
+ * CAP_BPF and CAP_PERFMON, except where kernel.unprivileged_bpf_disabled closes the whole bpf(2) call to those without (measured: 6.18
+ * attaches, detaches and iterates without them; older ones may refuse). That is tried, not guessed from a version. */
 static const struct keep {
         cap_value_t cap;
+        bool tracing;        /* stays only where attaching does not work without */
         const char *name, *why;
 } keep[] = {
-        { CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "/proc/PID/io, wchan, syscall and the fdinfo of io_uring rings of other users' processes" },
-        { CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", "the list in /proc/PID/fd and /proc/PID/io (mode 0400) of other users' processes" },
+        { CAP_SYS_PTRACE, false, "CAP_SYS_PTRACE",
+          "/proc/PID/io, wchan, syscall and the fdinfo of io_uring rings of other users' processes" },
+        { CAP_DAC_READ_SEARCH, false, "CAP_DAC_READ_SEARCH",
+          "the list in /proc/PID/fd and /proc/PID/io (mode 0400) of other users' processes" },
+        { CAP_BPF, true, "CAP_BPF", "loading the programs of the exact split; then given away where the kernel attaches them without" },
+        { CAP_PERFMON, true, "CAP_PERFMON", "loading the programs of the exact split; then given away likewise" },
 };
 enum { KEEP = sizeof keep / sizeof *keep };
 
@@ -31,6 +43,13 @@ void privs_limits(void)
         if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
                 limit.rlim_cur = limit.rlim_max;
                 setrlimit(RLIMIT_NOFILE, &limit);
+        }
+        /* A limit on the size of files is for the caller's own; it would hold for the ring too. Root may lift it. */
+        if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+                struct rlimit none = { RLIM_INFINITY, RLIM_INFINITY };
+                limit.rlim_cur = limit.rlim_max;
+                if (setrlimit(RLIMIT_FSIZE, &none) < 0)
+                        setrlimit(RLIMIT_FSIZE, &limit);
         }
 }
 
@@ -48,11 +67,14 @@ int privs_lock_memory(void)
         return mlockall(MCL_CURRENT | MCL_ONFAULT) == 0;
 }
 
-static bool kept(cap_value_t cap)
+/* What becomes of the capabilities that are for tracing. */
+enum tracing { TRACING_DROP, TRACING_ASLEEP /* permitted, not effective: as if they were gone */, TRACING_KEEP };
+
+static bool kept(cap_value_t cap, enum tracing tracing)
 {
         for (int i = 0; i < KEEP; i++)
                 if (keep[i].cap == cap)
-                        return true;
+                        return !keep[i].tracing || tracing == TRACING_KEEP;
         return false;
 }
 
@@ -68,7 +90,7 @@ static int drop_bounding(void)
 }
 
 /* Permitted and effective: the list, as far as it is permitted now. Inheritable: nothing. */
-static int set_kept(void)
+static int set_kept(enum tracing tracing)
 {
         cap_t now = cap_get_proc(), next = cap_init();
         int r = now == NULL || next == NULL ? -ENOMEM : 0;
@@ -77,8 +99,11 @@ static int set_kept(void)
                 cap_flag_value_t value = CAP_CLEAR;
                 if (cap_get_flag(now, keep[i].cap, CAP_PERMITTED, &value) < 0 || value != CAP_SET)
                         continue;
-                if (cap_set_flag(next, CAP_PERMITTED, 1, &keep[i].cap, CAP_SET) < 0 ||
-                    cap_set_flag(next, CAP_EFFECTIVE, 1, &keep[i].cap, CAP_SET) < 0)
+                if (keep[i].tracing && tracing == TRACING_DROP)
+                        continue;
+                if (cap_set_flag(next, CAP_PERMITTED, 1, &keep[i].cap, CAP_SET) < 0)
+                        r = -errno;
+                else if ((!keep[i].tracing || tracing == TRACING_KEEP) && cap_set_flag(next, CAP_EFFECTIVE, 1, &keep[i].cap, CAP_SET) < 0)
                         r = -errno;
         }
         if (r == 0 && cap_set_proc(next) < 0)
@@ -89,7 +114,7 @@ static int set_kept(void)
 }
 
 /* Look again instead of believing: nothing outside the list in the three sets and in the ambient one. */
-static int verify(char *why, size_t size)
+static int verify(enum tracing tracing, char *why, size_t size)
 {
         static const cap_flag_t sets[] = { CAP_PERMITTED, CAP_EFFECTIVE, CAP_INHERITABLE };
         cap_t now = cap_get_proc();
@@ -100,7 +125,9 @@ static int verify(char *why, size_t size)
                 for (size_t s = 0; s < sizeof sets / sizeof *sets; s++) {
                         cap_flag_value_t value = CAP_CLEAR;
                         /* A failure is a number this kernel does not have. */
-                        if (cap_get_flag(now, cap, sets[s], &value) < 0 || value == CAP_CLEAR || (kept(cap) && sets[s] != CAP_INHERITABLE))
+                        if (cap_get_flag(now, cap, sets[s], &value) < 0 || value == CAP_CLEAR)
+                                continue;
+                        if (kept(cap, tracing) && sets[s] != CAP_INHERITABLE)
                                 continue;
                         snprintf(why, size, "capability %d could not be cleared", (int)cap);
                         cap_free(now);
@@ -120,19 +147,26 @@ static int verify(char *why, size_t size)
         return 0;
 }
 
-int privs_drop(char *why, size_t size)
+int privs_drop(bool (*tracing_works)(void *arg), void *arg, char *why, size_t size)
 {
-        int left = drop_bounding();
+        enum tracing tracing = TRACING_DROP;
+        int left = drop_bounding(), r = 0;
 
         /* Kernels before 4.3 have no ambient set: the check afterwards decides. */
         (void)cap_reset_ambient();
-        int r = set_kept();
+        if (tracing_works != NULL && (r = set_kept(TRACING_ASLEEP)) == 0 && !tracing_works(arg))
+                tracing = TRACING_KEEP;
+        if (r == 0)
+                r = set_kept(tracing);
+        /* Of no use even so: then they go. */
+        if (r == 0 && tracing == TRACING_KEEP && !tracing_works(arg))
+                r = set_kept(tracing = TRACING_DROP);
         if (r < 0) {
                 snprintf(why, size, "capabilities could not be set: %s", strerror(-r));
                 return -EPERM;
         }
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-        r = verify(why, size);
+        r = verify(tracing, why, size);
         if (r < 0)
                 return r;
         return left ? PRIVS_BOUNDING : PRIVS_EXACT;

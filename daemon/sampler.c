@@ -12,7 +12,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "collectors/bpf/tracer.h"
+#include "collectors/psi.h"
+#include "collectors/trace.h"
 #include "collectors/uring.h"
+#include "collectors/who.h"
 #include "daemon/judge.h"
 #include "sample/control.h"
 
@@ -26,7 +30,7 @@ enum { COLLECTORS = 32, SUBS_MAX = 36000 };
 #define OWN_SCOPES (SCOPE_BIT(SCOPE_SELF) | SCOPE_BIT(SCOPE_MARK))
 /* The split of wa is judged from these. */
 #define CPU_NEEDS (SCOPE_BIT(SCOPE_SYSTEM) | SCOPE_BIT(SCOPE_DISK) | SCOPE_BIT(SCOPE_WAITER))
-#define LEASE_BITS ((uint64_t)LEASE_RINGS | LEASE_CGROUPS)
+#define LEASE_BITS ((uint64_t)LEASE_RINGS | LEASE_CGROUPS | LEASE_EXACT)
 /* After a frame that was too long, detail comes back after so many ticks, one step at a time. */
 #define REFUSED_TICKS 60
 
@@ -42,10 +46,13 @@ struct sampler {
         struct sample *sample;
         struct evidence evidence;
         struct judge *judge;
+        struct psi *psi;
+        struct who *who;
         struct part parts[COLLECTORS];
         unsigned part_count;
         struct tick tick;               /* of the running or the last tick */
         uint64_t leases;
+        uint64_t tracer_epoch;          /* counts the tracer's attachments */
         uint32_t scopes_were;
         bool has_prev;
         struct procfs_clock prev;
@@ -162,6 +169,10 @@ int sampler_new(const struct sampler_options *options, struct sampler **result)
         int r = sample_new(&sampler->sample);
         if (r == 0)
                 r = judge_new(&sampler->judge);
+        if (r == 0)
+                r = psi_new(&sampler->psi);
+        if (r == 0)
+                r = who_new(options->procfs, &sampler->who);
         if (r < 0) {
                 sampler_free(sampler);
                 return r;
@@ -188,6 +199,8 @@ void sampler_free(struct sampler *sampler)
                 if (sampler->parts[i].open && sampler->parts[i].collector->close != NULL)
                         sampler->parts[i].collector->close(sampler->parts[i].own);
         judge_free(sampler->judge);
+        psi_free(sampler->psi);
+        who_free(sampler->who);
         if (sampler->statm_fd >= 0)
                 close(sampler->statm_fd);
         free(sampler);
@@ -235,10 +248,31 @@ uint32_t sampler_scopes_on(const struct sampler *sampler)
         return on & sampler_scopes(sampler);
 }
 
+/* Tracing costs every program of the machine something: so only while somebody asked. True when it is attached now. */
+static bool trace_wanted(struct sampler *sampler, bool wanted)
+{
+        struct tracer *tracer = sampler->options.tracer;
+        char why[256];
+
+        if (tracer == NULL)
+                return false;
+        if (!wanted) {
+                tracer_detach(tracer);
+                return false;
+        }
+        if (!tracer_attached(tracer) && tracer_attach(tracer, why, sizeof why) == 0)
+                sampler->tracer_epoch++;
+        return tracer_attached(tracer);
+}
+
 uint64_t sampler_lease(struct sampler *sampler, uint64_t wanted)
 {
+        uint64_t can = LEASE_BITS | sampler_scopes(sampler);
+
         sampler->leases = wanted & (LEASE_BITS | (SCOPE_BIT(SCOPE_COUNT) - 1));
-        return sampler->leases & (LEASE_BITS | sampler_scopes(sampler));
+        if (!trace_wanted(sampler, sampler->leases & LEASE_EXACT))
+                can &= ~(uint64_t)LEASE_EXACT;
+        return sampler->leases & can;
 }
 
 void sampler_refused(struct sampler *sampler)
@@ -305,6 +339,8 @@ static void start_tick(struct sampler *sampler, const struct sampler_order *orde
                 .deadline_ns = sampler->options.capture ? UINT64_MAX / 2 : now->mono_ns + interval / 5 * 4,
                 .number = sampler->number++,
                 .cmdline = sampler->options.cmdline,
+                .tracer = sampler->options.tracer,
+                .tracer_epoch = sampler->tracer_epoch,
                 .extra = order->extra || order->mark != NULL,
                 .capture = sampler->options.capture,
                 .detail = sampler->detail_floor,
@@ -324,7 +360,9 @@ typedef int step_function(void *own, struct tick *);
 
 static void run_step(struct sampler *sampler, struct part *part, step_function *function)
 {
-        if (!part->open || function == NULL || (part->collector->scopes & sampler->tick.scopes) == 0)
+        uint32_t makes = part->collector->scopes;
+
+        if (!part->open || function == NULL || (makes != 0 && (makes & sampler->tick.scopes) == 0))
                 return;
         int r = function(part->own, &sampler->tick);
         if (r < 0 && part->error == 0)
@@ -415,6 +453,7 @@ static void write_self(struct sampler *sampler, unsigned clients)
                 row_set(row, SELF_STUCK_READS, sampler->tick.stuck_reads);
                 row_set(row, SELF_DETAIL, (uint64_t)sampler->tick.detail);
                 row_set(row, SELF_CLIENTS, clients);
+                trace_self(sampler->options.tracer, row);
         }
         sample_scope_end(sampler->sample, SCOPE_SELF, procfs_mono(sampler->options.procfs), GONE_EXITED);
 }
@@ -493,12 +532,13 @@ static void judge(struct sampler *sampler)
         for (size_t i = 0; cores && !sampler->cores_before && i < e->core_count; i++)
                 e->cores[i].valid = false;
         sampler->cores_before = cores;
-        if (!cores)
-                return;
         bool waiters = succeeded(sampler, &collector_uring);
         /* Without memory for the sums the rows are sent without the split: absent, not wrong. */
-        if (judge_tick(sampler->judge, sampler->sample, e, succeeded(sampler, &collector_disk), waiters) == 0 && waiters)
+        bool judged = cores && judge_tick(sampler->judge, sampler->sample, e, succeeded(sampler, &collector_disk), waiters) == 0;
+        if (judged && waiters)
                 uring_judged(sampler->sample, e);
+        psi_tick(sampler->psi, sampler->sample, e, judged && waiters);
+        who_judged(sampler->who, &sampler->tick, judged && waiters);
 }
 
 int sampler_tick(struct sampler *sampler, const struct sampler_order *order, struct sampler_frame *frame)

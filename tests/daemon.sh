@@ -281,6 +281,68 @@ if [ -x "$bin/watop" ]; then
   check "kill -9 of watop ends it" $?
 fi
 
+# ---- tracing -----------------------------------------------------------------------------------------------------------------
+# links PID: how many BPF links the process holds; attached PID: bpftool knows a link to one of its programs
+links() { grep -ls '^link_type' /proc/"$1"/fdinfo/* 2>/dev/null | wc -l; }
+attached() {
+  local id
+  for id in $(sed -n 's/^prog_id:[[:space:]]*//p' /proc/"$1"/fdinfo/* 2>/dev/null | sort -u); do
+    bpftool link show 2>/dev/null | grep -qE "prog $id( |\$)" && return 0
+  done
+  return 1
+}
+nothing_attached() { [ "$(links "$1")" = 0 ] && { ! command -v bpftool >/dev/null || ! attached "$1"; }; }
+something_attached() { [ "$(links "$1")" -gt 0 ] && { ! command -v bpftool >/dev/null || attached "$1"; }; }
+"$watopd" --check | grep -q '^exact '
+check "--check says whether wa can be split exactly" $?
+"$watopd" --check --bpf off | grep -q '^exact .*off by the settings'
+check "--bpf off is said" $?
+for wrong in --bpf=on --exact; do
+  "$watopd" "$wrong" >/dev/null 2>&1
+  [ $? = 2 ]
+  check "wrong option: $wrong" $?
+done
+if ! [ -x "$bin/watop" ] || ! "$watopd" --check | grep -q '^exact .*can be split exactly'; then
+  skip "tracing" "$("$watopd" --check | sed -n 's/^exact *//p')"
+else
+  mkdir "$dir/traced"
+  start "$dir/traced/log" "$watopd" --ring "$dir/traced/ring" --interval 100ms
+  fourth=$pid
+  within 10 test -S "$dir/traced/control" && within 10 grep -q 'NoNewPrivs:.*1' "/proc/$fourth/status" && within 5 nothing_attached "$fourth"
+  check "nothing is attached while nobody asks" $? "$(links "$fourth") links"
+  start "$dir/traced/plain" "$bin/watop" cpu --no-bpf --ring "$dir/traced/ring" 0.1 1000000
+  plain=$pid
+  within 5 grep -q SUM "$dir/traced/plain" && nothing_attached "$fourth"
+  check "nor for --no-bpf" $? "$(links "$fourth") links"
+  start "$dir/traced/one" "$bin/watop" cpu --ring "$dir/traced/ring" 0.1 1000000
+  one=$pid
+  start "$dir/traced/two" "$bin/watop" cpu --ring "$dir/traced/ring" 0.1 1000000
+  two=$pid
+  within 10 grep -q SUM "$dir/traced/one" && within 10 grep -q SUM "$dir/traced/two" && within 5 something_attached "$fourth"
+  check "attached while somebody asks" $? "$(links "$fourth") links"
+  kill -TERM "$two" && within 5 gone "$two"
+  something_attached "$fourth"
+  check "and while the other one does" $?
+  kill -9 "$one" && wait "$one" 2>/dev/null
+  within 5 nothing_attached "$fourth"
+  check "kill -9 of the last one detaches" $? "$(links "$fourth") links"
+  kill -9 "$plain" && kill -TERM "$fourth"
+  wait "$plain" "$fourth" 2>/dev/null
+  start "$dir/traced/log" "$watopd" --ring "$dir/traced/ring" --interval 100ms --bpf off
+  fourth=$pid
+  within 10 test -S "$dir/traced/control" && "$bin/watop" cpu --ring "$dir/traced/ring" 0.1 2 >/dev/null 2>&1 </dev/null &&
+    ! grep -qs '^prog_id' /proc/"$fourth"/fdinfo/*
+  check "--bpf off: nothing is even loaded" $?
+  kill -TERM "$fourth" && wait "$fourth"
+  start "$dir/traced/own" "$bin/watop" cpu --private 0.1 1000000
+  reader=$pid
+  within 10 grep -q SUM "$dir/traced/own" && child=$(children "$reader") && something_attached "$child" && [ "$(cap CapEff "$child")" = "$want" ]
+  check "a private watopd traces, with no more rights" $? "child '$child', $(cap CapEff "$child")"
+  kill -9 "$reader" && wait "$reader" 2>/dev/null
+  within 5 gone "$child"
+  check "and ends with its reader" $?
+fi
+
 # ---- captured machine --------------------------------------------------------------------------------------------------------
 if [ -x "$bin/watop" ]; then
   out=$("$bin/watop" capture "$dir/captured" 0.1 3 2>&1 </dev/null) && [ -d "$dir/captured/0003" ]

@@ -98,6 +98,21 @@ static void sizes_and_words(void **unused)
         assert_int_equal(size, 2u << 20);
         assert_int_equal(config_size("64MB", &size), -EINVAL);
         assert_int_equal(config_size("64 M", &size), -EINVAL);
+        uint64_t age;
+        char folder[CONFIG_PATH] = "";
+        assert_int_equal(config_log_size("1024G", &size), 0);
+        assert_true(size == UINT64_C(1) << 40);
+        assert_int_equal(config_log_size("1025G", &size), -ERANGE);
+        assert_int_equal(config_age("14d", &age), 0);
+        assert_true(age == 14 * UINT64_C(86400000000000));
+        assert_int_equal(config_age("1.5h", &age), 0);
+        assert_true(age == UINT64_C(5400000000000));
+        assert_int_equal(config_age("5m", &age), -EINVAL);
+        assert_int_equal(config_age("4000d", &age), -ERANGE);
+        assert_int_equal(config_log("/var/log/watop", folder), 0);
+        assert_string_equal(folder, "/var/log/watop");
+        assert_int_equal(config_log("logs", folder), -EINVAL);
+        assert_int_equal(config_log("", folder), 0);
         assert_int_equal(config_size("1", &size), -ERANGE);
         assert_int_equal(config_size("17G", &size), -ERANGE);
         assert_int_equal(config_scopes("cpu, disk", &mask), 0);
@@ -115,6 +130,14 @@ static void sizes_and_words(void **unused)
         assert_int_equal(config_cmdline("name", &policy), 0);
         assert_int_equal(policy, CMDLINE_NAME);
         assert_int_equal(config_cmdline("Full", &policy), -EINVAL);
+        bool bpf = true;
+        assert_int_equal(config_bpf("off", &bpf), 0);
+        assert_false(bpf);
+        assert_int_equal(config_bpf("on", &bpf), -EINVAL);
+        assert_int_equal(config_bpf("auto ", &bpf), -EINVAL);
+        assert_false(bpf);
+        assert_int_equal(config_bpf("auto", &bpf), 0);
+        assert_true(bpf);
 }
 
 static void bad_lines_are_named(void **unused)
@@ -138,16 +161,19 @@ static void bad_lines_are_named(void **unused)
                      "[other]\n"
                      "interval = 5s\n"         /* 13 */
                      "[watopd]\n"
+                     "bpf = off\n"
+                     "bpf = yes\n"             /* 16 */
                      "scopes = cpu disk",      /* last line without an end */
                 &config, &said);
-        static const unsigned lines[] = { 3, 4, 6, 7, 8, 9, 13 };
-        assert_int_equal(r, 7);
-        assert_int_equal(said.count, 7);
+        static const unsigned lines[] = { 3, 4, 6, 7, 8, 9, 13, 16 };
+        assert_int_equal(r, 8);
+        assert_int_equal(said.count, 8);
         for (size_t i = 0; i < 7; i++)
                 assert_int_equal(said.lines[i], lines[i]);
         assert_non_null(strstr(said.why[0], "soon"));
         assert_int_equal(config.interval_ns, 2 * SECOND);
         assert_int_equal(config.cmdline, CMDLINE_NAME);
+        assert_false(config.bpf);
         assert_int_equal(config.ring_size, 64u << 20);
         assert_int_equal(config.scopes, SCOPE_BIT(SCOPE_CPU) | SCOPE_BIT(SCOPE_DISK));
 }
@@ -195,12 +221,14 @@ static void reload_keeps_and_resets(void **unused)
         running = base;
         running.interval_ns = 5 * SECOND;
         running.cmdline = CMDLINE_NONE;
+        running.bpf = false;
         /* interval: bad, so the running value stays. cmdline: not named any more, so the default is back. */
         const char *path = file_with("interval = x\nscopes = cpu\n", 26);
         assert_int_equal(config_reload(path, &running, &base, remember, &said), 1);
         unlink(path);
         assert_int_equal(running.interval_ns, 5 * SECOND);
         assert_int_equal(running.cmdline, CMDLINE_FULL);
+        assert_true(running.bpf);
         assert_int_equal(running.scopes, SCOPE_BIT(SCOPE_CPU));
         /* No file any more: nothing changes. */
         assert_int_equal(config_reload(path, &running, &base, remember, &said), -ENOENT);

@@ -219,15 +219,15 @@ static void test_leases(void **unused)
                 prctl(PR_SET_PDEATHSIG, SIGKILL);
                 int fd = raw_client();
                 struct control_request q = request(CONTROL_LEASE);
-                q.value = 64;
+                q.value = LEASE_EXACT; /* tracing must not outlive who asked for it */
                 if (send(fd, &q, sizeof q, 0) < 0)
                         _exit(1);
                 for (;;)
                         pause();
         }
-        for (int i = 0; i < 300 && serve_leases(server.serve) != 65; i++)
+        for (int i = 0; i < 300 && serve_leases(server.serve) != (1 | LEASE_EXACT); i++)
                 serve_round(server.serve, 10);
-        assert_int_equal(serve_leases(server.serve), 65);
+        assert_int_equal(serve_leases(server.serve), 1 | LEASE_EXACT);
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
         settle(1);

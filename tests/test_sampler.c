@@ -20,6 +20,7 @@
 #include "daemon/sampler.h"
 #include "sample/control.h"
 #include "sample/state.h"
+#include "tests/fake_tracer.h"
 
 #define SECOND UINT64_C(1000000000)
 
@@ -101,12 +102,18 @@ struct rig {
         struct state *state;
 };
 
-static void rig_open(struct rig *rig, uint32_t scopes_wanted)
+static void rig_open_traced(struct rig *rig, uint32_t scopes_wanted, struct tracer *tracer)
 {
         assert_int_equal(procfs_open_root(root, &rig->procfs), 0);
-        struct sampler_options options = { .procfs = rig->procfs, .interval_ns = SECOND, .scopes = scopes_wanted, .cmdline = CMDLINE_FULL };
+        struct sampler_options options = { .procfs = rig->procfs, .interval_ns = SECOND, .scopes = scopes_wanted, .cmdline = CMDLINE_FULL,
+                .tracer = tracer };
         assert_int_equal(sampler_new(&options, &rig->sampler), 0);
         assert_int_equal(state_new(&rig->state), 0);
+}
+
+static void rig_open(struct rig *rig, uint32_t scopes_wanted)
+{
+        rig_open_traced(rig, scopes_wanted, NULL);
 }
 
 static void rig_close(struct rig *rig)
@@ -243,6 +250,152 @@ static void verdicts_are_of_their_tick(void **unused)
         assert_non_null(row);
         assert_true(state_now(row, WAITER_WITNESS, &witness));
         assert_int_equal(witness, 1);
+        rig_close(&rig);
+}
+
+/* ---- tracing -------------------------------------------------------------------------------------------------------------- */
+
+static void the_tracer_is_attached_while_asked_for(void **unused)
+{
+        struct rig rig;
+
+        (void)unused;
+        put_tree(0, (struct machine){ .seconds = 0, .boot = '1' });
+        rig_open(&rig, SCOPE_BIT(SCOPE_CPU));
+        assert_int_equal(sampler_lease(rig.sampler, LEASE_EXACT | LEASE_RINGS), LEASE_RINGS);
+        rig_close(&rig);
+
+        rig_open_traced(&rig, SCOPE_BIT(SCOPE_CPU), fake_tracer_reset());
+        assert_false(fake_tracer.attached);
+        assert_int_equal(sampler_lease(rig.sampler, LEASE_EXACT), LEASE_EXACT);
+        assert_int_equal(sampler_lease(rig.sampler, LEASE_EXACT | LEASE_RINGS), LEASE_EXACT | LEASE_RINGS);
+        assert_true(fake_tracer.attached);
+        assert_int_equal(fake_tracer.attaches, 1);
+        step(&rig);
+        assert_int_equal(sampler_lease(rig.sampler, LEASE_RINGS), LEASE_RINGS);
+        assert_false(fake_tracer.attached);
+        fake_tracer.attach_error = -EPERM;
+        assert_int_equal(sampler_lease(rig.sampler, LEASE_EXACT), 0);
+        rig_close(&rig);
+}
+
+/* The kernel counts 0.8 s, tracing saw 0.3 s of disk, 0.5 s of an idle reactor, 0.1 s of something else, interrupts included. */
+static void traced_times_divide_the_kernels(void **unused)
+{
+        struct rig rig;
+
+        (void)unused;
+        for (unsigned i = 0; i < 6; i++)
+                put_tree(i, (struct machine){ .seconds = i, .iowait = i * 80, .disk_ms = i * 900, .boot = '1' });
+        rig_open_traced(&rig, SCOPE_BIT(SCOPE_CPU), fake_tracer_reset());
+        sampler_lease(rig.sampler, LEASE_EXACT);
+        fake_tracer.cores[0].disk_ns = 7 * SECOND; /* whatever it was before */
+        step(&rig);
+        assert_int_equal(core(&rig, 0, CPU_BY_EXACT), 0);
+        fake_tracer.cores[0].disk_ns += SECOND * 3 / 10;
+        fake_tracer.cores[0].uring_ns += SECOND * 5 / 10;
+        fake_tracer.cores[0].other_ns += SECOND * 1 / 10;
+        step(&rig);
+        assert_int_equal(core(&rig, 0, CPU_BY_EXACT), SECOND * 8 / 10);
+        assert_in_range(core(&rig, 0, CPU_WA_DISK), 266666660, 266666670);
+        assert_in_range(core(&rig, 0, CPU_WA_URING), 444444440, 444444448);
+        assert_int_equal(core(&rig, 0, CPU_WA_DISK_MAX), core(&rig, 0, CPU_WA_DISK_MIN));
+        assert_int_equal(fake_tracer.maintained, 2);
+
+        /* A waiter was lost for want of room: not exact. Then tracing goes away, and comes back with counters from 0. */
+        fake_tracer.stats.overflow = 1;
+        fake_tracer.cores[0].disk_ns += SECOND;
+        step(&rig);
+        assert_int_equal(core(&rig, 0, CPU_BY_EXACT), SECOND * 8 / 10);
+        sampler_lease(rig.sampler, 0);
+        sampler_lease(rig.sampler, LEASE_EXACT);
+        fake_tracer.cores[0] = (struct tracer_core){ .cpu = 0 };
+        step(&rig);
+        assert_int_equal(core(&rig, 0, CPU_BY_EXACT), SECOND * 8 / 10);
+        uint64_t other = core(&rig, 0, CPU_WA_OTHER);
+        fake_tracer.cores[0].other_ns = SECOND;
+        step(&rig);
+        assert_int_equal(core(&rig, 0, CPU_BY_EXACT), SECOND * 16 / 10);
+        assert_int_equal(core(&rig, 0, CPU_WA_OTHER), other + SECOND * 8 / 10);
+        rig_close(&rig);
+}
+
+/* Hundreds of reactors that slept already, and one that fell asleep later. Nobody's rings can be read here: only the later one is exact. */
+static void sleepers_from_before_need_evidence(void **unused)
+{
+        struct rig rig;
+
+        (void)unused;
+        for (unsigned i = 0; i < 5; i++)
+                put_tree(i, (struct machine){ .seconds = i, .iowait = i * 100, .boot = '1' });
+        rig_open_traced(&rig, SCOPE_BIT(SCOPE_CPU), fake_tracer_reset());
+        sampler_lease(rig.sampler, LEASE_EXACT);
+        fake_tracer.waiter_count = FAKE_WAITERS;
+        for (int i = 0; i < FAKE_WAITERS; i++)
+                fake_tracer.waiters[i] = (struct tracer_waiter){ .tid = 1000 + i, .tgid = 1000, .start_boot_ns = 5, .asleep = true,
+                        .seeded = i > 0, .ring_wait = true, .class = TRACER_URING };
+        step(&rig);
+        fake_tracer.cores[0].uring_ns += SECOND;
+        for (int i = 0; i < FAKE_WAITERS; i++)
+                fake_tracer.waiters[i].uring_ns += SECOND;
+        step(&rig);
+        assert_int_equal(core(&rig, 0, CPU_WA_URING), 0);
+        assert_int_equal(core(&rig, 0, CPU_BY_EXACT), 0);
+        assert_int_equal(core(&rig, 0, CPU_WA_URING_MAX), SECOND);
+        assert_int_equal(core(&rig, 0, CPU_WA_OTHER), SECOND); /* no device worked; but it may be all uring, so what is other is open too */
+        assert_int_equal(core(&rig, 0, CPU_WA_OTHER_MIN), 0);
+        assert_int_equal(core(&rig, 0, CPU_WA_OTHER_MAX), SECOND);
+        /* Some end, and are dropped. */
+        fake_tracer.waiter_count = FAKE_WAITERS - 10;
+        for (int i = 0; i < FAKE_WAITERS; i++)
+                fake_tracer.waiters[i].uring_ns += i == 0 ? SECOND : 0;
+        fake_tracer.cores[0].uring_ns += SECOND;
+        step(&rig);
+        assert_int_equal(core(&rig, 0, CPU_BY_EXACT), 0);
+        /* They wake, and sleep again: of this interval nobody knows, of the next one tracing does. */
+        for (int i = 0; i < FAKE_WAITERS; i++) {
+                fake_tracer.waiters[i].uring_ns += SECOND / 2;
+                fake_tracer.waiters[i].seeded = false;
+        }
+        fake_tracer.cores[0].uring_ns += SECOND;
+        step(&rig);
+        assert_int_equal(core(&rig, 0, CPU_BY_EXACT), 0);
+        for (int i = 0; i < FAKE_WAITERS; i++)
+                fake_tracer.waiters[i].uring_ns += SECOND;
+        fake_tracer.cores[0].uring_ns += SECOND;
+        step(&rig);
+        assert_int_equal(core(&rig, 0, CPU_BY_EXACT), SECOND);
+        rig_close(&rig);
+}
+
+/* On the machine this runs on: watopd's row says what tracing does. */
+static void the_tracer_is_in_our_own_row(void **unused)
+{
+        static const struct { struct tracer_stats stats; bool lease; uint64_t state; } cases[] = {
+                { { .unmatched = 3 }, false, 1 }, { { .unmatched = 4, .run_ns = 77, .run_count = 2 }, true, 2 },
+        };
+        struct rig rig;
+        struct sampler_frame frame;
+        uint64_t value = 0;
+
+        (void)unused;
+        assert_int_equal(procfs_open_root(NULL, &rig.procfs), 0);
+        struct sampler_options options = { .procfs = rig.procfs, .interval_ns = SECOND, .scopes = SCOPE_BIT(SCOPE_NET),
+                .tracer = fake_tracer_reset() };
+        assert_int_equal(sampler_new(&options, &rig.sampler), 0);
+        assert_int_equal(state_new(&rig.state), 0);
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                sampler_lease(rig.sampler, cases[i].lease ? LEASE_EXACT : 0);
+                fake_tracer.stats = cases[i].stats;
+                assert_int_equal(sampler_tick(rig.sampler, &(struct sampler_order){ .due_ns = 0 }, &frame), 0);
+                assert_true(state_apply(rig.state, frame.bytes, NULL) >= 0);
+                const struct state_row *row = state_one(rig.state, SCOPE_SELF);
+                assert_true(state_now(row, SELF_TRACER, &value));
+                assert_int_equal(value, cases[i].state);
+                assert_true(state_now(row, SELF_TRACER_MISSED, &value));
+                assert_int_equal(value, cases[i].stats.unmatched);
+                assert_int_equal(state_now(row, SELF_TRACER_TIME, &value), cases[i].stats.run_count > 0);
+        }
         rig_close(&rig);
 }
 
@@ -536,6 +689,10 @@ int main(void)
                 cmocka_unit_test_setup_teardown(a_pause_is_not_judged, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(no_clocks, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(verdicts_are_of_their_tick, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(the_tracer_is_attached_while_asked_for, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(traced_times_divide_the_kernels, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(sleepers_from_before_need_evidence, set_up, tear_down),
+                cmocka_unit_test(the_tracer_is_in_our_own_row),
                 cmocka_unit_test(settings_are_facts),
                 cmocka_unit_test_setup_teardown(no_devices_no_ceiling, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(gaps_are_named, set_up, tear_down),

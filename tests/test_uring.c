@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "collectors/bpf/tracer.h"
 #include "collectors/uring.h"
 #include "tests/machine.h"
 
@@ -75,6 +76,7 @@ struct task {
         char state;
         unsigned start, cpu, switches;
         const char *wchan, *syscall;
+        unsigned block; /* field 42 */
 };
 
 static void task(struct run *r, const char *tree, struct task t)
@@ -82,8 +84,8 @@ static void task(struct run *r, const char *tree, struct task t)
         char path[128], text[512];
         t.threads = t.threads ? t.threads : 1;
         snprintf(text, sizeof text, "%d (%s) %c 1 1 1 0 -1 4194368 1 2 3 4 5 6 7 8 20 0 %d 0 %u 1000 10 18446744073709551615 1 "
-                "1 1 1 1 0 0 0 0 0 0 0 17 %u 0 0 0 0 0\n",
-                t.tid, t.comm, t.state, t.threads, t.start, t.cpu);
+                "1 1 1 1 0 0 0 0 0 0 0 17 %u 0 0 %u 0 0\n",
+                t.tid, t.comm, t.state, t.threads, t.start, t.cpu, t.block);
         snprintf(path, sizeof path, "proc/%d/task/%d/stat", t.tgid, t.tid);
         file(r, tree, path, text);
         if (t.tgid == t.tid) {
@@ -91,7 +93,8 @@ static void task(struct run *r, const char *tree, struct task t)
                 file(r, tree, path, text);
         }
         snprintf(path, sizeof path, "proc/%d/task/%d/status", t.tgid, t.tid);
-        snprintf(text, sizeof text, "Name:\tx\nvoluntary_ctxt_switches:\t%u\nnonvoluntary_ctxt_switches:\t3\n", t.switches);
+        snprintf(text, sizeof text, "Name:\tx\nCpus_allowed_list:\t%u-%u,9\nvoluntary_ctxt_switches:\t%u\nnonvoluntary_ctxt_switches:\t3\n",
+                t.cpu, t.cpu, t.switches);
         file(r, tree, path, text);
         snprintf(path, sizeof path, "proc/%d/task/%d/wchan", t.tgid, t.tid);
         file(r, tree, path, t.wchan);
@@ -139,7 +142,8 @@ static void split(struct run *r)
                 .quiet = !e->sub_in_flight, .witnesses = e->witnesses, .witness_count = e->witness_count, .seen = e->seen,
                         .seen_count = e->seen_count,
                 .samples = e->samples, .blocked_no_d = e->blocked_no_d, .blocked_sum = e->blocked_sum, .d_sum = e->d_sum,
-                .carried = e->carried, .unresolved = e->unresolved, .reads = e->blocked_reads, .read_count = e->blocked_read_count,
+                .carried = e->carried, .full = e->full, .unresolved = e->unresolved, .reads = e->blocked_reads,
+                .read_count = e->blocked_read_count,
                         .threads_seen = e->threads_seen};
         iowait_split(&in, r->parts);
         uring_judged(r->sample, e);
@@ -404,7 +408,7 @@ static void d_state_is_seen_on_its_core(void **state)
                 seen += r->evidence.seen[i].cpu == 1 ? r->evidence.seen[i].d_state : 0;
         assert_int_equal(seen, 5); /* the passes at both ends included */
         assert_true(r->evidence.threads_seen);
-        assert_int_equal(r->parts[1].uring_max, 0);
+        assert_true(r->parts[1].uring_max <= 600000000); /* the rule of three of five passes */
         assert_int_equal(value(r, 600, 9, WAITER_STATE), 'D');
         assert_int_equal(value(r, 600, 9, WAITER_SINCE), INT64_C(200000000000)); /* boot time of the first tick */
 }
@@ -513,6 +517,140 @@ static void limit_above(void **state)
         assert_int_equal(((struct run *)*state)->parts[1].other, 990000000);
 }
 
+/* A device that keeps requests back looks the same. */
+static void device_that_stands_still(void **state)
+{
+        struct run *r = *state;
+        const char *trees[] = {"0000", "0001/sub/00", "0001/sub/01", "0001/sub/02", "0001"};
+        for (unsigned i = 0; i < 5; i++) {
+                file(r, trees[i], "sys/block/dm-0/dm/suspended", "0\n");
+                file(r, trees[i], "sys/block/dm-1/dm/suspended", "1\n");
+                file(r, trees[i], "sys/class/nvme/nvme0/state", "live\n");
+        }
+        throttled_group(r, "0::/a/b\n", "");
+        assert_int_equal(r->parts[1].uring, 0);
+        struct holds holds = {0};
+        assert_true(holds_any(r->procfs, &holds, 1));
+}
+
+static void controller_without_a_path(void **state)
+{
+        struct run *r = *state;
+        struct holds holds = {0};
+        file(r, "0000", "sys/block/dm-0/dm/suspended", "0\n");
+        file(r, "0000", "sys/class/nvme/nvme0/state", "live\n");
+        machine(r, "0000", 0, 0, 0, 0);
+        machine(r, "0001", 1, 0, 0, 0);
+        file(r, "0001", "sys/class/nvme/nvme0/state", "live\n");
+        file(r, "0001", "sys/class/nvme/nvme1/state", "connecting\n");
+        open_machine(r);
+        assert_int_equal(procfs_enter(r->procfs, 0, -1), 0);
+        assert_false(holds_any(r->procfs, &holds, 1));
+        assert_int_equal(procfs_enter(r->procfs, 1, -1), 0);
+        assert_true(holds_any(r->procfs, &holds, 2));
+}
+
+/* It runs between all looks, and is in its wait at each of them. */
+static void busy_machine(struct run *r, unsigned extra, int threads)
+{
+        char tree[32];
+        for (unsigned i = 0; i < 12; i++) {
+                if (i == 0 || i == 11)
+                        snprintf(tree, sizeof tree, i ? "0001" : "0000");
+                else
+                        snprintf(tree, sizeof tree, "0001/sub/%02u", i - 1);
+                machine(r, tree, i ? 1 : 0, i ? 94 : 0, 0, 1);
+                struct task lead = reactor_task(70 + 100 * i);
+                lead.threads = threads;
+                task(r, tree, lead);
+                if (threads > 1)
+                        task(r, tree, (struct task){REACTOR, WORKER, 2, "iou-wrk-500", 'S', 8, 0, 5, "io_wq_worker", NULL});
+                ring(r, tree, REACTOR, 4, 10 * i + 1 + extra, 10 * i, 1);
+                file(r, tree, "proc/500/cgroup", "0::/a\n");
+                file(r, tree, "sys/fs/cgroup/cgroup.controllers", "io\n");
+        }
+        open_machine(r);
+        tick(r, 0, 0);
+        tick(r, 1, 10);
+}
+
+static void busy_reactor_is_seen(void **state)
+{
+        struct run *r = *state;
+        busy_machine(r, 0, 1);
+        const struct iowait_witness *w = witness(r, REACTOR);
+        assert_false(w->parked);
+        assert_int_equal(w->ring, RING_NO_STORAGE);
+        assert_true(w->ring_looks >= 8);
+        assert_int_equal(r->evidence.full, r->evidence.samples);
+        assert_int_equal(r->parts[1].uring, 940000000);
+        assert_int_equal(r->parts[1].level, IOWAIT_SEEN);
+        assert_int_equal(value(r, REACTOR, 7, WAITER_WITNESS), 4);
+}
+
+/* Beyond its poll something else is pending at each look. It was never handed to a worker and no device works: a timeout. */
+static void busy_with_a_timeout(void **state)
+{
+        struct run *r = *state;
+        busy_machine(r, 1, 1);
+        assert_int_equal(witness(r, REACTOR)->ring, RING_UNCHANGED);
+        assert_int_equal(r->parts[1].uring, 940000000);
+        assert_int_equal(r->parts[1].level, IOWAIT_SEEN);
+}
+
+/* But a worker was there. */
+static void busy_with_a_worker(void **state)
+{
+        struct run *r = *state;
+        busy_machine(r, 1, 2);
+        assert_int_equal(witness(r, REACTOR)->ring, RING_UNKNOWN);
+        assert_int_equal(r->parts[1].uring, 0);
+        assert_int_equal(r->parts[1].other, 940000000);
+}
+
+static void nfs_wait_is_no_disk(void **state)
+{
+        struct run *r = *state;
+        struct task reader = {600, 600, 1, "ls", 'D', 9, 1, 44, "nfs_wait_on_request", NULL};
+        interval(r, reader, reader, 90, 0, 1);
+        open_machine(r);
+        tick(r, 0, 0);
+        tick(r, 1, 3);
+        unsigned elsewhere = 0;
+        for (size_t i = 0; i < r->evidence.seen_count; i++)
+                elsewhere += r->evidence.seen[i].elsewhere;
+        assert_int_equal(elsewhere, 5);
+        assert_int_equal(r->parts[1].other, 900000000);
+        assert_int_equal(r->parts[1].level, IOWAIT_SEEN);
+}
+
+/* kernel.task_delayacct is on since boot: no thread of cpu1 can have waited longer than its delay grew, whatever devices did for others. */
+static void block_delays(void **state)
+{
+        struct run *r = *state;
+        const char *trees[] = {"0000", "0001", "0002", "0003"};
+        for (unsigned i = 0; i < 4; i++) {
+                machine(r, trees[i], i, 30 * i, 60 * i, 1);
+                task(r, trees[i], (struct task){600, 600, 1, "reader", 'S', 9, 1, 44 + i, "do_nanosleep", NULL, 5 + 4 * i});
+                if (i < 3)
+                        task(r, trees[i], (struct task){601, 601, 1, "other", 'S', 9, 0, 44, "do_nanosleep", NULL, 100 * i});
+                file(r, trees[i], "proc/sys/kernel/task_delayacct", "1\n");
+                file(r, trees[i], "proc/cmdline", "ro quiet delayacct\n");
+        }
+        open_machine(r);
+        tick(r, 0, 0);
+        assert_null(r->evidence.delay_ns);
+        for (unsigned n = 1; n < 3; n++) {
+                tick(r, n, 0);
+                assert_non_null(r->evidence.delay_ns);
+                assert_true(r->evidence.delay_all);
+                assert_int_equal(r->evidence.delay_ns[1], 70000000); /* 4 ticks and one, and two for the distance of the reads */
+                assert_true(r->evidence.delay_ns[0] > 1000000000);
+        }
+        tick(r, 3, 0); /* one ended, and took its delay along */
+        assert_null(r->evidence.delay_ns);
+}
+
 static void group_out_of_sight(void **state)
 {
         throttled_group(*state, "0::/../x\n", "");
@@ -523,6 +661,48 @@ static void v1_mounted_elsewhere(void **state)
 {
         throttled_group(*state, "5:cpu,blkio:/a/b\n0::/\n", "");
         assert_int_equal(((struct run *)*state)->parts[1].uring, 0);
+}
+
+/* What its rings hold, for people. */
+static void rings_in_words(void **state)
+{
+        struct run *r = *state;
+        size_t length = 0;
+        interval(r, reactor_task(70), reactor_task(70), 99, 0, 1);
+        ring(r, "0001", REACTOR, 4, 3, 0, 3);
+        open_machine(r);
+        tick(r, 0, 0);
+        tick(r, 1, 3);
+        assert_int_equal(value(r, REACTOR, 7, WAITER_ENTRIES), 64);
+        assert_int_equal(value(r, REACTOR, 7, WAITER_POLLS), 3);
+        assert_int_equal(value(r, REACTOR, 7, WAITER_RING_FLAGS), 0);
+        const char *ops = row_get_text(sample_find(r->sample, SCOPE_WAITER, (struct key){REACTOR, 70000000}), WAITER_POLL_OPS, &length);
+        assert_non_null(ops);
+        assert_int_equal(length, strlen("POLL_ADD 3"));
+        assert_memory_equal(ops, "POLL_ADD 3", length);
+}
+
+/* Waiters that no pass met have a row all the same; those that have one keep it. */
+static void traced_waiters_have_rows(void **state)
+{
+        struct run *r = *state;
+        const struct tracer_waiter traced[] = {
+                {.tid = REACTOR, .tgid = REACTOR, .start_boot_ns = 70001234, .comm = "Proactor0", .asleep = true, .ring_wait = true},
+                {.tid = 800, .tgid = 800, .start_boot_ns = 123456789, .comm = "reader", .cpu = 1, .asleep = true, .class = TRACER_DISK},
+                {.tid = 801, .tgid = 800, .start_boot_ns = 123456789, .comm = "an-awake-one-16b", .cpu = 1},
+        };
+        interval(r, reactor_task(70), reactor_task(70), 99, 0, 1);
+        ring(r, "0001", REACTOR, 4, 1, 0, 1);
+        open_machine(r);
+        tick(r, 0, 0);
+        r->evidence.traced = traced;
+        r->evidence.traced_count = sizeof traced / sizeof traced[0];
+        tick(r, 1, 3);
+        assert_int_equal(value(r, REACTOR, 7, WAITER_POLLS), 1);
+        assert_int_equal(value(r, 800, 12, WAITER_WITNESS), 6);
+        assert_int_equal(value(r, 800, 12, WAITER_STATE), 'D');
+        assert_int_equal(value(r, 800, 12, WAITER_CORE), 1);
+        assert_int_equal(value(r, 801, 12, WAITER_WITNESS), -1);
 }
 
 int main(void)
@@ -546,8 +726,17 @@ int main(void)
                 cmocka_unit_test_setup_teardown(who_is_runnable_is_told, setup, teardown),
                 cmocka_unit_test_setup_teardown(no_limit_above, setup, teardown),
                 cmocka_unit_test_setup_teardown(limit_above, setup, teardown),
+                cmocka_unit_test_setup_teardown(device_that_stands_still, setup, teardown),
+                cmocka_unit_test_setup_teardown(block_delays, setup, teardown),
+                cmocka_unit_test_setup_teardown(controller_without_a_path, setup, teardown),
+                cmocka_unit_test_setup_teardown(busy_reactor_is_seen, setup, teardown),
+                cmocka_unit_test_setup_teardown(busy_with_a_timeout, setup, teardown),
+                cmocka_unit_test_setup_teardown(busy_with_a_worker, setup, teardown),
+                cmocka_unit_test_setup_teardown(nfs_wait_is_no_disk, setup, teardown),
                 cmocka_unit_test_setup_teardown(group_out_of_sight, setup, teardown),
                 cmocka_unit_test_setup_teardown(v1_mounted_elsewhere, setup, teardown),
+                cmocka_unit_test_setup_teardown(rings_in_words, setup, teardown),
+                cmocka_unit_test_setup_teardown(traced_waiters_have_rows, setup, teardown),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -64,6 +64,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 must(n < rooms[i] && out[n] == '\0' && strlen(out) == n);
                 no_controls(out, n, "\t\r\n");
                 csv_is_whole(out, n);
+                n = clean_markdown(out, rooms[i], text, size);
+                must(n < rooms[i] && out[n] == '\0' && strlen(out) == n && !strpbrk(out, "<>\"'"));
+                no_controls(out, n, "");
+                n = clean_html(out, rooms[i], text, size);
+                must(n < rooms[i] && out[n] == '\0' && strlen(out) == n && !strpbrk(out, "<>\"'"));
+                no_controls(out, n, "");
         }
         return 0;
 }

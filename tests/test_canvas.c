@@ -415,6 +415,8 @@ static void test_every_size(void **unused)
                                 check_cells(&c);
                                 help_draw(&m->look, &c, 0);
                                 check_cells(&c);
+                                detail_draw(&m->look, (struct key){719118, 1}, (size_t)(cols % 3), &c);
+                                check_cells(&c);
                         }
                 canvas_fini(&c);
                 machine_free(m);
@@ -453,7 +455,7 @@ static void test_standard_screen(void **unused)
         canvas_resize(&c, 24, 80);
         picture(m, &c);
         static const char *const there[] = {"dfly1", "wa=disk", "+uring", "+other", "SUM", "Device", "dm-0",
-                 "Command", "dragonfly", "loadavg 8.31", "5 run", "%CPU: user", "? help"};
+                 "Command", "dragonfly", "loadavg 8.31", "4 run", "%CPU: user", "? help"};
         for (size_t i = 0; i < sizeof there / sizeof there[0]; i++)
                 if (!picture_has(&c, there[i]))
                         fail_msg("the standard screen lacks %s", there[i]);
@@ -562,6 +564,10 @@ static void test_why_wraps(void **unused)
         why_draw(&m->look, &c);
         check_cells(&c);
         assert_true(picture_has(&c, "STUCK 38 s"));
+        assert_false(picture_has(&c, "watopd"));
+        m->look.gone_seconds = 3; /* an old answer says that it is old */
+        why_draw(&m->look, &c);
+        assert_true(picture_has(&c, "watopd is gone   any key leaves"));
         canvas_resize(&c, 3, 1);
         why_draw(&m->look, &c);
         canvas_fini(&c);

@@ -36,6 +36,22 @@ static const char *csv(const char *text, size_t length)
         return out;
 }
 
+static const char *markdown(const char *text, size_t length)
+{
+        static char out[256];
+
+        clean_markdown(out, sizeof out, text, length);
+        return out;
+}
+
+static const char *html(const char *text, size_t length)
+{
+        static char out[256];
+
+        clean_html(out, sizeof out, text, length);
+        return out;
+}
+
 #define S(text) (text), sizeof(text) - 1
 
 static void test_screen(void **unused)
@@ -111,9 +127,40 @@ static void test_csv(void **unused)
         assert_string_equal(small, "");
 }
 
+static void test_markdown(void **unused)
+{
+        char out[8];
+
+        assert_string_equal(markdown(S("plain, name 1.5-2 (x)")), "plain, name 1.5-2 (x)");
+        assert_string_equal(markdown(S("a|b*c_d`e[f](g)#h~i")), "a\\|b\\*c\\_d\\`e\\[f\\](g)\\#h\\~i");
+        assert_string_equal(markdown(S("<b>&amp;\"'")), "&lt;b&gt;&amp;amp;&quot;&#39;");
+        assert_string_equal(markdown(S("x\x1b[2J\ny")), "x\\\\x1b\\[2J\\\\x0ay");
+        assert_string_equal(markdown(S("http://e.org www.e.org a@b")), "http&#58;//e.org www&#46;e.org a&#64;b");
+        assert_string_equal(markdown(S("- item")), "\\- item");
+        assert_string_equal(markdown(S("---")), "\\---");
+        assert_string_equal(markdown(S("-10.5%")), "-10.5%"); /* a number is none of that */
+        assert_string_equal(markdown(S("caf\xc3\xa9\xff")), "caf\xc3\xa9\\\\xff");
+        assert_int_equal(clean_markdown(out, sizeof out, S("abcd<")), 4); /* an entity is whole or not there */
+        assert_string_equal(out, "abcd");
+}
+
+static void test_html(void **unused)
+{
+        char out[8];
+
+        assert_string_equal(html(S("<script>\"x\" & 'y'")), "&lt;script&gt;&quot;x&quot; &amp; &#39;y&#39;");
+        assert_string_equal(html(S("a\x1b\x00" "b\xe2\x80\xae" "c")), "a\\x1b\\x00b\\xe2\\x80\\xaec");
+        assert_string_equal(html(S("\xed\x95\x9c")), "\xed\x95\x9c");
+        assert_string_equal(html(S("\xf3\xa0\x80\xa0")), "\\xf3\\xa0\\x80\\xa0"); /* invisible: the longest piece there is */
+        assert_string_equal(markdown(S("\xf3\xa0\x80\xa0")), "\\\\xf3\\\\xa0\\\\x80\\\\xa0");
+        assert_int_equal(clean_html(out, sizeof out, S("abc<d")), 7);
+        assert_int_equal(clean_html(out, 0, S("abc")), 0);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_markdown), cmocka_unit_test(test_html),
                 cmocka_unit_test(test_screen), cmocka_unit_test(test_columns), cmocka_unit_test(test_json), cmocka_unit_test(test_csv),
         };
 

@@ -44,7 +44,7 @@ static void test_promised_keys(void **unused)
                 {'3', ACTION_PANEL_TASK}, {KEYCODE_UP, ACTION_UP}, {KEYCODE_PAGE_DOWN, ACTION_PAGE_DOWN}, {KEYCODE_HOME, ACTION_HOME}, {KEYCODE_END, ACTION_END},
                 {'s', ACTION_SORT}, {'r', ACTION_REVERSE}, {'P', ACTION_SORT_CPU}, {'M', ACTION_SORT_MEMORY}, {'/', ACTION_SEARCH}, {'f', ACTION_FILTER},
                 {'H', ACTION_THREADS}, {'z', ACTION_IDLE}, {' ', ACTION_PAUSE}, {'+', ACTION_SLOWER}, {'-', ACTION_FASTER}, {'d', ACTION_INTERVAL},
-                {'c', ACTION_COMMAND}, {'w', ACTION_WHY},
+                {'c', ACTION_COMMAND}, {'w', ACTION_WHY}, {KEYCODE_ENTER, ACTION_DETAIL},
         };
         (void)unused;
         for (size_t i = 0; i < sizeof promised / sizeof promised[0]; i++)

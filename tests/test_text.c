@@ -459,6 +459,20 @@ static void put_thread(struct sealed *s, uint64_t tid, uint64_t tgid, const char
         row_text(row, THREAD_COMM, name, strlen(name));
 }
 
+/* What they caused of iowait, where it is known. */
+static void put_waits(struct sealed *s, uint64_t ms)
+{
+        struct row *db = sample_row(s->sample, SCOPE_PROCESS, (struct key){300, 7}, 0);
+        struct row *idle = sample_row(s->sample, SCOPE_PROCESS, (struct key){20, 7}, 0);
+
+        row_set(db, PROCESS_WA_DISK, 0);
+        row_set(db, PROCESS_WA_URING, 7 * ms * MS);
+        row_set(db, PROCESS_WA_OTHER, 0);
+        row_set(db, PROCESS_RINGS, 8);
+        row_set(idle, PROCESS_WA_DISK, ms * MS);
+        row_set(idle, PROCESS_AIO, 1);
+}
+
 static void play_tasks(void)
 {
         struct sealed s;
@@ -475,11 +489,13 @@ static void play_tasks(void)
                 put_process(&s, 60, "busy", 'R', 1600 * i);
                 if (i == 0)
                         put_process(&s, 70, "ended", 'S', 0);
+                put_waits(&s, 100 * i);
                 sample_scope_end(s.sample, SCOPE_PROCESS, s.mono, GONE_EXITED);
                 sample_scope_begin(s.sample, SCOPE_THREAD, s.mono);
                 put_thread(&s, 302, 300, "db-io", 500 * i);
                 put_thread(&s, 301, 300, "db-log", 1000 * i);
                 put_thread(&s, 300, 300, "db", 0);
+                row_set(sample_row(s.sample, SCOPE_THREAD, (struct key){302, 7}, 0), THREAD_WA_URING, 700 * MS * i);
                 sample_scope_end(s.sample, SCOPE_THREAD, s.mono, GONE_EXITED);
                 sample_scope_begin(s.sample, SCOPE_WAITER, s.mono);
                 struct row *waiter = sample_row(s.sample, SCOPE_WAITER, (struct key){51, 7}, 0);
@@ -542,6 +558,30 @@ static void test_tasks(void **unused)
         run(task_main, "task --quiet -d -w");
         assert_non_null(strstr(said, "PID TID kB_rd/s kB_wr/s kB_ccwr/s iodelay cswch/s nvcswch/s S "));
         assert_string_equal(tasks(), "40/- 50/- 60/-"); /* db did no I/O that is known; who waits or runs stays */
+}
+
+static void test_task_waits(void **unused)
+{
+        play_tasks();
+        assert_int_equal(run(task_main, "task --quiet -i"), 0);
+        const char *expected = " UID PID TID wa_disk wa_uring wa_other rings aio S  since Unit       Command\n"
+                               "1000  20   -    10.0        -        -     -   1 S 1502.0 -          idle\n"
+                               "1000  40   -       -        -        -     -   - D 1502.0 -          st\\x1b[uck\n"
+                               "1000  50   -       -        -        -     -   - S 1502.0 -          parked-for-ever\n"
+                               "1000  60   -       -        -        -     -   - R 1502.0 -          busy\n"
+                               "1000 300   -     0.0     70.0      0.0     8   - S 1502.0 db.service db\n";
+        assert_string_equal(strchr(said, '\n') + 1, expected);
+        run(task_main, "task --quiet -i -t --sort wa_uring");
+        assert_string_equal(tasks(), "300/- 300/302 20/- 40/- 50/- 60/-");
+        run(task_main, "task --quiet -i --format csv -p db");
+        assert_non_null(strstr(said, ",UID,PID,TID,wa_disk,wa_uring,wa_other,rings,aio,S,since,THR,Unit,Command\n"));
+        assert_non_null(strstr(said, ",1000,300,,0,70,0,8,,S,1502,,db.service,db\n"));
+        run(task_main, "task --quiet --format json -p db"); /* all columns, whatever was chosen */
+        json_object *report = json_tokener_parse(said), *row = json_object_array_get_idx(member(report, "task"), 0);
+        assert_true(json_object_get_double(member(row, "wa_uring")) == 70);
+        assert_int_equal(json_object_get_int(member(row, "rings")), 8);
+        assert_null(member(row, "aio"));
+        json_object_put(report);
 }
 
 static void test_task_json(void **unused)
@@ -621,7 +661,8 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_cpu_text), cmocka_unit_test(test_cpu_json), cmocka_unit_test(test_cpu_csv),
                 cmocka_unit_test(test_interrupt),
-                cmocka_unit_test(test_gap), cmocka_unit_test(test_disks), cmocka_unit_test(test_tasks), cmocka_unit_test(test_task_json),
+                cmocka_unit_test(test_gap), cmocka_unit_test(test_disks), cmocka_unit_test(test_tasks), cmocka_unit_test(test_task_waits),
+                cmocka_unit_test(test_task_json),
                 cmocka_unit_test(test_usage), cmocka_unit_test(test_metrics),
         };
 

@@ -162,7 +162,7 @@ static void expect(const struct machine *m, enum answer answer, const char *line
         assert_true(strlen(scene.verdict.line) <= 80);
 
         char lines[WHY_LINES][WHY_WIDTH];
-        size_t count = why_evidence(&scene.tally, &scene.verdict, lines, WHY_LINES);
+        size_t count = why_evidence(&scene.tally, &scene.verdict, NULL, lines, WHY_LINES);
         assert_in_range(count, 3, WHY_LINES);
         for (size_t i = 0; i < count; i++)
                 for (const char *at = lines[i]; *at; at++)
@@ -216,20 +216,34 @@ static void test_part(void **unused)
 static void test_other(void **unused)
 {
         expect(&(struct machine){.wa_other = {900, 0}, .waits = "folio_wait_bit_common", .waits_s = 5}, ANSWER_OTHER,
-               "WAITING, NOT FOR A DISK. backup\\x1b[31m[900] waits in folio_wait_bit_common.", true);
+               "WAITING, NOT FOR A DISK. backup\\x1b[31m[900] waits: page cache.", true);
 }
 
 /* Not counted as iowait at all: a page fault on a file server that does not answer. */
 static void test_stuck_without_iowait(void **unused)
 {
         expect(&(struct machine){.waits = "request_wait_answer", .waits_s = 12}, ANSWER_OTHER,
-               "WAITING, NOT FOR A DISK. backup\\x1b[31m[900]: 12 s in request_wait_answer.", true);
+               "WAITING, NOT FOR A DISK. backup\\x1b[31m[900] waits 12 s: FUSE server.", true);
+}
+
+/* What may be a disk's, and what cannot be seen, is not said to be none. */
+static void test_stuck_and_nobody_knows_for_what(void **unused)
+{
+        expect(&(struct machine){.waits = "folio_wait_bit_common", .waits_s = 12}, ANSWER_WAITING, "WAITING. backup\\x1b[31m[900] waits 12 s: page cache.", true);
+        expect(&(struct machine){.waits = "0", .waits_s = 12}, ANSWER_WAITING, "WAITING. backup\\x1b[31m[900] waits 12 s: in D state.", true);
+}
+
+/* A rest that is more than rounding is not called io_uring. */
+static void test_reactors_and_a_rest(void **unused)
+{
+        expect(&(struct machine){.wa_uring = {400, 300}, .wa_other = {200, 100}, .parked = 2}, ANSWER_NOT_A_DISK,
+               "NOT A DISK. 70.0 of 100.0 wa: 2 dragonfly threads in io_uring; 30.0 other.", false);
 }
 
 static void test_helpers_of_monitors_are_not_named(void **unused)
 {
         expect(&(struct machine){.waits = "request_wait_answer", .waits_s = 12, .helper = true}, ANSWER_OTHER,
-               "WAITING, NOT FOR A DISK. backup\\x1b[31m[900]: 12 s in request_wait_answer.", true);
+               "WAITING, NOT FOR A DISK. backup\\x1b[31m[900] waits 12 s: FUSE server.", true);
         expect(&(struct machine){.helper = true}, ANSWER_NOTHING, "NOTHING WRONG. Load 0.0 of 200%, wa 0.0, no device is busy.", false);
 }
 
@@ -310,7 +324,7 @@ static void test_devices(void **unused)
 static void test_long_line(void **unused)
 {
         expect(&(struct machine){.wa_other = {900, 0}, .waits = "a_function_with_a_very_long_name_indeed", .waits_s = 5, .waits_n = 3}, ANSWER_OTHER,
-               "WAITING, NOT FOR A DISK. backup\\x1b[31m[900] and others in...", true);
+               "WAITING, NOT FOR A DISK. backup\\x1b[31m[900] and others wait:...", true);
 }
 
 int main(void)
@@ -318,7 +332,8 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_idle_reactors), cmocka_unit_test(test_loaded_reactors), cmocka_unit_test(test_slow_disk),
                 cmocka_unit_test(test_quick_disk_that_is_waited_for), cmocka_unit_test(test_stuck_disk), cmocka_unit_test(test_hidden_disk),
-                cmocka_unit_test(test_part), cmocka_unit_test(test_other), cmocka_unit_test(test_stuck_without_iowait), cmocka_unit_test(test_unknown), cmocka_unit_test(test_helpers_of_monitors_are_not_named),
+                cmocka_unit_test(test_part), cmocka_unit_test(test_other), cmocka_unit_test(test_stuck_without_iowait), cmocka_unit_test(test_unknown), cmocka_unit_test(test_stuck_and_nobody_knows_for_what), cmocka_unit_test(test_reactors_and_a_rest),
+                cmocka_unit_test(test_helpers_of_monitors_are_not_named),
                 cmocka_unit_test(test_quiet), cmocka_unit_test(test_fit), cmocka_unit_test(test_reactors_beside_a_busy_disk), cmocka_unit_test(test_storage_is_not_sleep),
                 cmocka_unit_test(test_many_in_d), cmocka_unit_test(test_devices), cmocka_unit_test(test_long_line),
         };

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tui/attach_log.h"
 #include "tui/source.h"
 
 #define MS UINT64_C(1000000)
@@ -27,6 +28,7 @@ enum { GO_ON = 100 }; /* beside enum attach_result */
 
 struct attach {
         struct attach_options options;
+        struct attach_log *log;       /* a file in the place of a watopd; then nothing below counts */
         struct source source;
         bool gone, stopped, have_base, behind; /* behind: frames that are there already are still to be applied */
         bool substitute;              /* private, because the daemon is gone: look for it again */
@@ -118,6 +120,14 @@ static int find_source(struct attach *attach)
         return r;
 }
 
+/* Wa is split by tracing unless the user said no. A capture holds what /proc says. */
+static uint64_t with_exact(const struct attach_options *options, uint32_t scopes_wanted, uint64_t leases)
+{
+        bool wanted = (scopes_wanted & SCOPE_BIT(SCOPE_CPU)) && !options->no_bpf && options->root == NULL && options->capture == NULL;
+
+        return wanted ? leases | LEASE_EXACT : leases & ~(uint64_t)LEASE_EXACT;
+}
+
 int attach_open(const struct attach_options *options, struct attach **result, char *why, size_t size)
 {
         struct attach *attach = calloc(1, sizeof *attach);
@@ -126,9 +136,11 @@ int attach_open(const struct attach_options *options, struct attach **result, ch
                 return -ENOMEM;
         }
         attach->options = *options;
+        attach->options.leases = with_exact(options, options->scopes, options->leases);
         attach->captured = options->root != NULL;
-        int r = find_source(attach);
-        snprintf(why, size, "%s", attach->line);
+        int r = options->log != NULL ? attach_log_open(options, &attach->log, why, size) : find_source(attach);
+        if (options->log == NULL)
+                snprintf(why, size, "%s", attach->line);
         if (r < 0) {
                 attach_close(attach);
                 return r;
@@ -141,6 +153,7 @@ void attach_close(struct attach *attach)
 {
         if (attach == NULL)
                 return;
+        attach_log_close(attach->log);
         source_close(&attach->source);
         free(attach);
 }
@@ -150,6 +163,10 @@ void attach_get_info(struct attach *attach, struct attach_info *info)
         const struct source *source = &attach->source;
         struct ring_info ring = source->info;
 
+        if (attach->log != NULL) {
+                attach_log_info(attach->log, info);
+                return;
+        }
         *info = (struct attach_info){
                 .private_daemon = source->private_daemon,
                 .stale = attach->gone,
@@ -166,6 +183,11 @@ void attach_get_info(struct attach *attach, struct attach_info *info)
         info->owner = ring.owner;
         info->same_pid_ns = ring.same_pid_ns;
         memcpy(info->line, attach->line, sizeof info->line);
+}
+
+struct ring *attach_ring(struct attach *attach)
+{
+        return attach->source.ring;
 }
 
 /* ---- frames --------------------------------------------------------------------------------------------------------------- */
@@ -489,6 +511,8 @@ int attach_next(struct attach *attach, struct state *state, struct state *total,
 {
         uint64_t start = source_now_ns(), until = timeout_ns > UINT64_MAX - start ? UINT64_MAX : start + timeout_ns;
 
+        if (attach->log != NULL)
+                return attach_log_next(attach->log, state, total, timeout_ns);
         if (attach->captured)
                 return next_captured(attach, state, total);
         if (attach->say_back || (!attach->gone && daemon_is_back(attach)))
@@ -508,7 +532,7 @@ int attach_next(struct attach *attach, struct state *state, struct state *total,
 
 void attach_skip(struct attach *attach)
 {
-        if (!attach->captured && !attach->gone)
+        if (attach->log == NULL && !attach->captured && !attach->gone)
                 attach->behind = true;
 }
 
@@ -520,8 +544,10 @@ int attach_change(struct attach *attach, uint64_t interval_ns, uint32_t scopes_w
 
         attach->options.interval_ns = interval_ns;
         attach->options.scopes = scopes_wanted;
-        attach->options.leases = leases;
-        if (attach->gone || attach->captured)
+        attach->options.leases = leases = with_exact(&before, scopes_wanted, leases);
+        if (attach->log != NULL)
+                attach_log_interval(attach->log, interval_ns);
+        if (attach->gone || attach->captured || attach->log != NULL)
                 return 0;
         /* A daemon's ring serves every multiple of its tick; a private watopd samples no more often than we show. */
         bool fits = source->tick_ns != 0 && interval_ns % source->tick_ns == 0;
@@ -543,4 +569,19 @@ int attach_change(struct attach *attach, uint64_t interval_ns, uint32_t scopes_w
         source_close(&old);
         attach->say_back = true;
         return 0;
+}
+
+int attach_seek_sequence(struct attach *attach, uint64_t sequence)
+{
+        return attach->log != NULL ? attach_log_seek(attach->log, sequence, 0) : -EINVAL;
+}
+
+int attach_seek_time(struct attach *attach, uint64_t real_ns)
+{
+        return attach->log != NULL ? attach_log_seek(attach->log, 0, real_ns) : -EINVAL;
+}
+
+struct log *attach_get_log(struct attach *attach)
+{
+        return attach->log != NULL ? attach_log_file(attach->log) : NULL;
 }

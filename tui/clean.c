@@ -235,3 +235,114 @@ size_t clean_csv(char *out, size_t size, const char *text, size_t length)
                 *sink.at = '\0';
         return (size_t)(sink.at - out);
 }
+
+/* ---- Markdown and HTML ------------------------------------------------------------------------------------------------------------ */
+
+enum { PIECE = 24 }; /* four bytes of a character that is not shown, five signs each */
+
+/* One of HTML's own characters as an entity; 0: it is none. */
+static size_t entity(uint32_t point, char piece[PIECE])
+{
+        static const struct { char c; const char *name; } entities[] = {
+                {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"},
+        };
+
+        for (size_t i = 0; i < sizeof entities / sizeof *entities; i++)
+                if (point == (uint32_t)entities[i].c)
+                        return (size_t)snprintf(piece, PIECE, "%s", entities[i].name);
+        return 0;
+}
+
+/* Bytes that are no text, or steer: shown by their numbers. The backslash itself may need one before it. */
+static size_t escape_bytes(const unsigned char *text, size_t used, const char *before, char piece[PIECE])
+{
+        size_t bytes = 0;
+
+        for (size_t i = 0; i < used; i++) {
+                bytes += (size_t)snprintf(piece + bytes, PIECE - bytes, "%s", before);
+                bytes += escape_byte(piece + bytes, text[i]);
+        }
+        return bytes;
+}
+
+static size_t html_piece(const unsigned char *text, size_t length, char piece[PIECE], size_t *bytes)
+{
+        uint32_t point = 0;
+        size_t used = decode(text, length, &point);
+
+        if (used == 0 || steers(point)) {
+                used = used ? used : 1;
+                *bytes = escape_bytes(text, used, "", piece);
+        } else if ((*bytes = entity(point, piece)) == 0) {
+                memcpy(piece, text, used);
+                *bytes = used;
+        }
+        return used;
+}
+
+/* Signs that begin a list, a line or a heading where a line begins: "- ", "---", "==". A number's own sign does not. */
+static bool opens(const unsigned char *text, size_t length)
+{
+        return strchr("-+=", text[0]) && (length == 1 || text[1] == ' ' || text[1] == '\t' || text[1] == text[0]);
+}
+
+/* Addresses become links without any mark-up around them: their signs are written as entities. */
+static size_t markdown_piece(const unsigned char *text, size_t length, bool first, char piece[PIECE], size_t *bytes)
+{
+        uint32_t point = 0;
+        size_t used = decode(text, length, &point);
+
+        if (used == 0 || steers(point)) {
+                used = used ? used : 1;
+                *bytes = escape_bytes(text, used, "\\", piece);
+        } else if (point == '@' || (point == ':' && length > 2 && text[1] == '/' && text[2] == '/')) {
+                *bytes = (size_t)snprintf(piece, PIECE, "&#%u;", (unsigned)point);
+        } else if (length >= 4 && (text[0] | 0x20) == 'w' && (text[1] | 0x20) == 'w' && (text[2] | 0x20) == 'w' && text[3] == '.') {
+                *bytes = (size_t)snprintf(piece, PIECE, "%.3s&#46;", (const char *)text);
+                used = 4;
+        } else if (point < 0x80 && (strchr("\\`*_{}[]|~#$", (int)point) || (first && opens(text, length)))) {
+                piece[0] = '\\';
+                piece[1] = (char)point;
+                *bytes = 2;
+        } else if ((*bytes = entity(point, piece)) == 0) {
+                memcpy(piece, text, used);
+                *bytes = used;
+        }
+        return used;
+}
+
+size_t clean_markdown(char *out, size_t size, const char *text, size_t length)
+{
+        struct out sink = {out, size ? size - 1 : 0};
+        size_t used;
+
+        for (size_t at = 0; at < length; at += used) {
+                char piece[PIECE];
+                size_t bytes;
+
+                used = markdown_piece((const unsigned char *)text + at, length - at, at == 0, piece, &bytes);
+                if (!put(&sink, piece, bytes))
+                        break;
+        }
+        if (size)
+                *sink.at = '\0';
+        return (size_t)(sink.at - out);
+}
+
+size_t clean_html(char *out, size_t size, const char *text, size_t length)
+{
+        struct out sink = {out, size ? size - 1 : 0};
+        size_t used;
+
+        for (size_t at = 0; at < length; at += used) {
+                char piece[PIECE];
+                size_t bytes;
+
+                used = html_piece((const unsigned char *)text + at, length - at, piece, &bytes);
+                if (!put(&sink, piece, bytes))
+                        break;
+        }
+        if (size)
+                *sink.at = '\0';
+        return (size_t)(sink.at - out);
+}

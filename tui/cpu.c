@@ -2,12 +2,13 @@
  * watop cpu: where each core's time went, wa split into disk, uring and other.
  *
  * Rows: the cores in order of their number, then `all` (one ratio over all cores' time) and `SUM` (the cores' percents added up). Below, in
- * text, the machine's load line and wa line. CSV and JSON carry the bounds of the split and the evidence it rests on as well.
+ * text, the machine's load line and wa line, and a device whose work wa does not show. CSV and JSON carry the bounds of the split and the evidence it rests on as well.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tui/clean.h"
 #include "tui/tally.h"
 #include "tui/text.h"
 #include "tui/verbs.h"
@@ -145,6 +146,24 @@ static int cpu_rows(void *own, const struct state *state, enum format format, st
         return r < 0 ? r : put_line(cpu, state, table, LINE_SUM, NULL, table_text("SUM", 3));
 }
 
+/* Waits that the kernel does not count as iowait (libaio, an io_uring for which others submit): a device works and wa is silent. */
+static void hidden_device(const struct tally *tally, const char *lead, FILE *out)
+{
+        enum { BUSY = 25, PART = 3 };
+        const struct tally_device *busiest = NULL;
+        char name[sizeof busiest->name * 4];
+
+        for (size_t i = 0; i < tally->device_count && i < TALLY_DEVICES; i++) {
+                const struct tally_device *device = &tally->devices[i];
+                if (device->whole && device->util >= BUSY && (!busiest || device->util > busiest->util))
+                        busiest = device;
+        }
+        if (!busiest || tally->disk.kind != VALUE_NUMBER || tally->disk.number * PART >= busiest->util)
+                return;
+        clean_screen(name, sizeof name, busiest->name, strlen(busiest->name), false, 32, NULL);
+        fprintf(out, "%s%s is %.0f%% busy; wa does not show it\n", lead, name, busiest->util);
+}
+
 static void cpu_below(void *own, const struct state *state, FILE *out)
 {
         static struct tally tally;
@@ -157,6 +176,7 @@ static void cpu_below(void *own, const struct state *state, FILE *out)
         fprintf(out, "%s%s\n", whole, line);
         tally_wa_line(&tally, line, sizeof line);
         fprintf(out, "%s%s\n", whole, line);
+        hidden_device(&tally, whole, out);
 }
 
 static void member(FILE *out, const char *key, const struct value *value)
@@ -234,7 +254,7 @@ int cpu_main(int argc, char **argv)
         static struct cpu cpu;
         const struct option_set set = {
                 .verb = "cpu", .synopsis = "[OPTION...] [INTERVAL [COUNT]]", .entries = entries, .option = cpu_option, .own = &cpu,
-                .groups = OPTIONS_SOURCE | OPTIONS_FORMAT | OPTIONS_TIMES,
+                .groups = OPTIONS_SOURCE | OPTIONS_LOG | OPTIONS_FORMAT | OPTIONS_TIMES,
                 .text = "Where each core's time went, in % of the core: us sy ni id wa hi si st, guests,\n"
                         "and wa split into what waits for a disk, what sleeps in io_uring (idle), and the\n"
                         "rest. `all` is one ratio over all cores, `SUM` adds the cores' percents.\n"

@@ -231,7 +231,7 @@ int disk_main(int argc, char **argv)
         static struct disk disk = {.view = VIEW_DISK};
         const struct option_set set = {
                 .verb = "disk", .synopsis = "[OPTION...] [DEVICE...] [INTERVAL [COUNT]]", .entries = entries, .option = disk_option,
-                .argument = disk_argument, .own = &disk, .groups = OPTIONS_SOURCE | OPTIONS_FORMAT | OPTIONS_TIMES,
+                .argument = disk_argument, .own = &disk, .groups = OPTIONS_SOURCE | OPTIONS_LOG | OPTIONS_FORMAT | OPTIONS_TIMES,
                 .text = "What each block device did: the columns of iostat -x, requests in flight (infl;\n"
                         "drv: those the driver holds), and its state in a word: quiet, light, busy,\n"
                         "queued, full, STUCK. %util is not capped. Idle devices are left out of text.\n"

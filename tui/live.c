@@ -14,6 +14,7 @@
 #include "sample/control.h"
 #include "tui/live.h"
 #include "tui/options.h"
+#include "tui/replay.h"
 #include "tui/screen.h"
 #include "tui/verbs.h"
 
@@ -44,12 +45,13 @@ static void live_fini(struct live *l)
 {
         for (int i = 0; i < PANEL_COUNT; i++)
                 panel_fini(&l->panels[i]);
+        past_leave(l);
         state_free(l->shown);
         state_free(l->next);
         attach_close(l->attach);
 }
 
-static int live_init(struct live *l, const struct options *options)
+int live_init(struct live *l, const struct options *options)
 {
         memset(l, 0, sizeof *l);
         memset(l->history, 255, sizeof l->history);
@@ -61,7 +63,7 @@ static int live_init(struct live *l, const struct options *options)
         l->captured = options->attach.root != NULL;
         l->least_lag_ns = INT64_MAX;
         l->look = (struct look){.gone_seconds = -1, .interval_ns = options->attach.interval_ns, .selected = PANEL_TASK, .choose = -2,
-                .tally = &l->tally, .verdict = &l->verdict, .source = &l->source, .history = l->history};
+                .tally = &l->tally, .verdict = &l->verdict, .source = &l->source, .history = l->history, .parts = l->parts};
         l->tally.load1 = l->tally.running = l->tally.dstate = l->tally.busiest = -1;
         int r = state_new(&l->shown);
         return r < 0 ? r : state_new(&l->next);
@@ -69,26 +71,17 @@ static int live_init(struct live *l, const struct options *options)
 
 /* ---- reports ----------------------------------------------------------------------------------------------------- */
 
-static void remember(struct live *l)
+void live_show(struct live *l, const struct state *state)
 {
-        const struct column *load = metric_column(VIEW_CPU, "load");
-        for (size_t i = 0; i < state_count(l->shown, SCOPE_CPU); i++) {
-                const struct state_row *row = state_at(l->shown, SCOPE_CPU, i);
-                if (row->key.a >= HISTORY_CORES || row->gone)
-                        continue;
-                unsigned char *steps = l->history + row->key.a * HISTORY_STEPS;
-                struct value v = metric_value(l->shown, row, load);
-                memmove(steps, steps + 1, HISTORY_STEPS - 1);
-                steps[HISTORY_STEPS - 1] = v.kind == VALUE_NUMBER ? (unsigned char)(v.number > 100 ? 100 : v.number + 0.5) : 255;
-        }
+        l->look.state = state;
+        tally_make(state, &l->tally);
+        verdict_make(state, &l->tally, &l->verdict);
 }
 
 /* What is known is shown, whether it is a whole interval or only the first frame. */
 static void take_state(struct live *l)
 {
-        l->look.state = l->shown;
-        tally_make(l->shown, &l->tally);
-        verdict_make(l->shown, &l->tally, &l->verdict);
+        live_show(l, l->shown);
         attach_get_info(l->attach, &l->source);
 }
 
@@ -102,7 +95,7 @@ static void take_report(struct live *l)
         if (l->note_reports > 0 && --l->note_reports == 0)
                 l->note[0] = '\0';
         take_state(l);
-        remember(l);
+        live_remember(l, l->shown);
 }
 
 /* True when the report is of another time than now: we were paused or stopped, or the terminal is slower than the interval. What waits in the
@@ -120,6 +113,8 @@ static bool is_old(struct live *l)
 /* Ask for a report. True when there is something new to draw; negative errno in *error ends the program. */
 static bool take_samples(struct live *l, int *error)
 {
+        if (l->replay)
+                return replay_take(l, error);
         uint64_t before = state_info(l->shown).to_sequence;
         int r = attach_next(l->attach, l->next, l->shown, SOON_MS * (uint64_t)MS);
         uint64_t now = live_now();
@@ -170,7 +165,8 @@ static bool take_samples(struct live *l, int *error)
 
 static const char *prompt_lead(enum action purpose)
 {
-        return purpose == ACTION_SEARCH ? "find: " : purpose == ACTION_FILTER ? "only rows with: " : "interval: ";
+        return purpose == ACTION_SEARCH ? "find: " : purpose == ACTION_FILTER ? "only rows with: " :
+                purpose == ACTION_GO_TO ? "go to (21:14:07, +90s, #123, phase): " : "interval: ";
 }
 
 static void draw(struct live *l, struct screen *screen, struct canvas *canvas)
@@ -180,6 +176,9 @@ static void draw(struct live *l, struct screen *screen, struct canvas *canvas)
 
         l->look.gone_seconds = l->gone_ns ? (double)(live_now() - l->gone_ns) * 1e-9 : -1;
         l->look.note = l->note[0] ? l->note : NULL;
+        if (l->replay)
+                replay_mark(l);
+        past_mark(l);
         if (l->prompt.open) {
                 snprintf(note, sizeof note, "%s%s", prompt_lead(l->prompt.purpose), l->prompt.text);
                 l->look.note = note;
@@ -187,7 +186,12 @@ static void draw(struct live *l, struct screen *screen, struct canvas *canvas)
         if (l->mode == LIVE_HELP) {
                 help_draw(&l->look, canvas, l->help_top);
         } else if (l->mode == LIVE_WHY) {
+                live_why(l);
                 why_draw(&l->look, canvas);
+        } else if (l->mode == LIVE_DETAIL) {
+                l->detail_lines = detail_draw(&l->look, l->detail, l->detail_top, canvas);
+        } else if (l->mode == LIVE_IOWAIT) {
+                l->detail_lines = iowait_draw(&l->look, l->detail_top, canvas);
         } else {
                 live_gather(l);
                 look_draw(&l->look, l->panels, canvas);
@@ -210,6 +214,10 @@ static uint64_t patience(const struct live *l)
 {
         const uint64_t most = 500 * (uint64_t)MS;
         uint64_t now = live_now();
+        if (l->replay && replay_wants(l))
+                return 0;
+        if (l->past)
+                return 1000 * (uint64_t)MS;
         if (l->look.paused || l->ended)
                 return 3600 * (uint64_t)1000 * MS;
         if (l->due_ns <= now)
@@ -242,7 +250,10 @@ static int run(struct live *l, struct screen *screen, struct canvas *canvas, int
                         canvas_resize(canvas, rows, cols);
                         changed = !screen_is_plain(screen);
                 }
-                if (changed || l->look.paused || l->ended || l->quit || l->due_ns > live_now())
+                if (l->past && event == SCREEN_NOTHING)
+                        changed = !screen_is_plain(screen); /* how long ago it was */
+                bool wanted = !l->quit && l->replay && replay_wants(l); /* a key's report comes before its picture */
+                if (!wanted && (changed || l->look.paused || l->ended || l->quit || l->past || l->due_ns > live_now()))
                         continue;
                 changed = take_samples(l, &error);
                 if (error < 0)
@@ -251,7 +262,7 @@ static int run(struct live *l, struct screen *screen, struct canvas *canvas, int
         return 0;
 }
 
-static int live_screen(struct live *l, char *why, size_t size, int *ended_by)
+int live_screen(struct live *l, char *why, size_t size, int *ended_by)
 {
         struct screen *screen = NULL;
         struct canvas canvas;
@@ -271,6 +282,21 @@ static int live_screen(struct live *l, char *why, size_t size, int *ended_by)
         return r;
 }
 
+int live_end(struct live *l, int r, const char *why, int ended_by)
+{
+        if (r < 0) {
+                if (l->attach && !why[0])
+                        attach_get_info(l->attach, &l->source);
+                options_say(NULL, "%s", why[0] ? why : l->attach ? l->source.line : strerror(-r));
+        }
+        live_fini(l);
+        if (ended_by && ended_by != SIGINT) { /* whoever sent it sees that it was obeyed */
+                signal(ended_by, SIG_DFL);
+                raise(ended_by);
+        }
+        return r < 0 ? 1 : 0;
+}
+
 int live_main(int argc, char **argv)
 {
         static struct live live; /* large: the history of all cores */
@@ -286,8 +312,7 @@ int live_main(int argc, char **argv)
                 return r == OPTIONS_DONE ? 0 : 2;
         if (options.count_given)
                 return options_error(NULL, "the live screen takes an interval, no count; watop cpu 1 5 prints five reports"), 2;
-        options.attach.scopes = SCOPE_BIT(SCOPE_SYSTEM) | SCOPE_BIT(SCOPE_CPU) | SCOPE_BIT(SCOPE_DISK) | SCOPE_BIT(SCOPE_PROCESS) |
-                SCOPE_BIT(SCOPE_WAITER) | SCOPE_BIT(SCOPE_VM) | SCOPE_BIT(SCOPE_PRESSURE) | SCOPE_BIT(SCOPE_FACT);
+        options.attach.scopes = LIVE_SCOPES;
         options.attach.leases = LEASE_RINGS;
         screen_guard();
         r = live_init(&live, &options);
@@ -295,19 +320,8 @@ int live_main(int argc, char **argv)
                 r = attach_open(&options.attach, &live.attach, why, sizeof why);
         if (r == 0) {
                 name_source(&live, "");
+                live_recall(&live);
                 r = live_screen(&live, why, sizeof why, &ended_by);
         }
-        if (r < 0) {
-                if (live.attach && !why[0]) {
-                        attach_get_info(live.attach, &live.source);
-                        snprintf(why, sizeof why, "%s", live.source.line);
-                }
-                options_say(NULL, "%s", why[0] ? why : strerror(-r));
-        }
-        live_fini(&live);
-        if (ended_by && ended_by != SIGINT) { /* whoever sent it sees that it was obeyed */
-                signal(ended_by, SIG_DFL);
-                raise(ended_by);
-        }
-        return r < 0 ? 1 : 0;
+        return live_end(&live, r, why, ended_by);
 }

@@ -5,10 +5,15 @@
 #include "tui/keys.h"
 #include "tui/view.h"
 
-enum live_mode { LIVE_NORMAL, LIVE_HELP, LIVE_WHY };
+enum live_mode { LIVE_NORMAL, LIVE_HELP, LIVE_WHY, LIVE_DETAIL, LIVE_IOWAIT };
+
+struct replay;
+struct past;
 
 struct live {
         struct attach *attach;
+        struct replay *replay;         /* a log in the place of a watopd (tui/replay.c); then `attach` is NULL */
+        struct past *past;             /* looking back into the ring (tui/replay_past.c); NULL = now */
         uint32_t scopes;
         uint64_t leases;
         /* Two states take the same frames, their bases one report apart: `shown` keeps the last whole interval for keys pressed while
@@ -18,12 +23,14 @@ struct live {
         struct tally tally;
         struct verdict verdict;
         struct attach_info source;
-        unsigned char history[HISTORY_CORES * HISTORY_STEPS];
+        unsigned char history[HISTORY_CORES * HISTORY_STEPS], parts[HISTORY_CORES * HISTORY_STEPS];
         struct panel panels[PANEL_COUNT];
         struct look look;
         struct prompt prompt;
         enum live_mode mode;
         size_t help_top;
+        struct key detail;             /* the process of LIVE_DETAIL */
+        size_t detail_top, detail_lines; /* of LIVE_IOWAIT too */
         char note[160], search[PANEL_TEXT];
         int note_reports;              /* the note goes with a key, or after so many reports; 0 = only with a key */
         uint64_t gone_ns;              /* CLOCK_MONOTONIC when the daemon went; 0 = it is there */
@@ -34,8 +41,28 @@ struct live {
         bool quit, redraw;             /* asked for by keys */
 };
 
+/* What the screen shows. */
+enum {
+        LIVE_SCOPES = SCOPE_BIT(SCOPE_SYSTEM) | SCOPE_BIT(SCOPE_CPU) | SCOPE_BIT(SCOPE_DISK) | SCOPE_BIT(SCOPE_PROCESS) | SCOPE_BIT(SCOPE_WAITER) |
+                SCOPE_BIT(SCOPE_VM) | SCOPE_BIT(SCOPE_PRESSURE) | SCOPE_BIT(SCOPE_FACT),
+};
+
+struct options;
+int live_init(struct live *, const struct options *);
+/* Show this state from now on. */
+void live_show(struct live *, const struct state *);
+/* The screen, until a key or a signal ends it. 0, or a negative errno of the source, or of the terminal with one line in `why`. */
+int live_screen(struct live *, char *why, size_t size, int *ended_by);
+/* Say what went wrong (r < 0), free, hand on the signal. The exit status. */
+int live_end(struct live *, int r, const char *why, int ended_by);
+
 /* One key. The caller draws afterwards. */
 void live_key(struct live *, int code);
+/* live_past.c: the state's interval becomes the newest step of each core's past; the past that a daemon's ring holds (once, at the start). */
+void live_remember(struct live *, const struct state *);
+void live_recall(struct live *);
 uint64_t live_now(void); /* CLOCK_MONOTONIC, ns */
+/* live_why.c: look.why for the panel behind w. */
+void live_why(struct live *);
 /* Lines of all panels from the shown state. */
 void live_gather(struct live *);

@@ -7,6 +7,7 @@
 
 #include "tui/live.h"
 #include "tui/options.h"
+#include "tui/replay.h"
 
 static struct panel *selected(struct live *l)
 {
@@ -59,6 +60,12 @@ static void sort_named(struct live *l, const char *head)
 
 static void change_source(struct live *l, uint64_t interval_ns, uint32_t wanted)
 {
+        if (l->replay) {
+                l->scopes = wanted;
+                replay_interval(l, interval_ns);
+                return;
+        }
+        past_leave(l);
         int r = attach_change(l->attach, interval_ns, wanted, l->leases);
         attach_get_info(l->attach, &l->source);
         if (r < 0) {
@@ -92,7 +99,10 @@ static void threads(struct live *l)
                 return;
         l->look.threads = on;
         l->look.selected = PANEL_TASK;
-        if (on && (l->source.missing_scopes & SCOPE_BIT(SCOPE_THREAD)))
+        if (l->replay)
+                say(l, !on ? "threads: off" : state_count(l->look.state ? l->look.state : l->shown, SCOPE_THREAD) ? "threads: on" :
+                        "threads: none were recorded here (watop record -t)");
+        else if (on && (l->source.missing_scopes & SCOPE_BIT(SCOPE_THREAD)))
                 say(l, "threads are not to be had from this watopd");
         else
                 say(l, on ? "threads: on (from the next report)" : "threads: off");
@@ -141,6 +151,9 @@ static void prompt_done(struct live *l)
                         say(l, r == -ERANGE ? "an interval is 10ms to 1h" : "not an interval: 0.5, 200ms, 5s, 2m");
                 break;
         }
+        case ACTION_GO_TO:
+                replay_go_to(l, l->prompt.text);
+                break;
         default:
                 break;
         }
@@ -186,6 +199,50 @@ static void overlay_key(struct live *l, enum action action)
         } else {
                 l->mode = LIVE_NORMAL;
         }
+}
+
+/* The process of the line under the cursor, or of the first one. */
+static void open_detail(struct live *l)
+{
+        struct panel *p = selected(l);
+        if (l->look.selected != PANEL_TASK) {
+                say(l, "details are of processes: 3 selects them, Up and Down move the cursor");
+                return;
+        }
+        live_gather(l);
+        panel_settle(p, p->page);
+        size_t at = p->cursor_on ? p->cursor : p->top;
+        if (at >= p->count)
+                return;
+        panel_order(p, at + 1);
+        const struct panel_line *line = &p->lines[at];
+        for (size_t i = 0; i < p->count; i++)
+                if (p->lines[i].row->scope == SCOPE_PROCESS && p->lines[i].id == line->group)
+                        l->detail = p->lines[i].row->key;
+        l->detail_top = 0;
+        l->mode = LIVE_DETAIL;
+}
+
+static void detail_key(struct live *l, enum action action)
+{
+        size_t page = 10, last = l->detail_lines > 0 ? l->detail_lines - 1 : 0;
+        switch (action) {
+        case ACTION_ESCAPE: case ACTION_QUIT: case ACTION_DETAIL: case ACTION_IOWAIT: l->mode = LIVE_NORMAL; break;
+        case ACTION_WHY: l->mode = LIVE_WHY; break;
+        case ACTION_UP: l->detail_top -= l->detail_top > 0; break;
+        case ACTION_DOWN: l->detail_top += l->detail_top < last; break;
+        case ACTION_PAGE_UP: l->detail_top = l->detail_top > page ? l->detail_top - page : 0; break;
+        case ACTION_PAGE_DOWN: l->detail_top = last - l->detail_top > page ? l->detail_top + page : last; break;
+        case ACTION_HOME: l->detail_top = 0; break;
+        case ACTION_END: l->detail_top = last; break;
+        case ACTION_PAUSE: l->look.paused = !l->look.paused; l->due_ns = 0; break;
+        case ACTION_SLOWER: step_interval(l, 1); break;
+        case ACTION_FASTER: step_interval(l, -1); break;
+        case ACTION_REDRAW: l->redraw = true; break;
+        default: break;
+        }
+        if (l->detail_top > last)
+                l->detail_top = last;
 }
 
 static void move(struct live *l, enum action action)
@@ -240,6 +297,8 @@ static void act(struct live *l, enum action action)
         case ACTION_SLOWER: step_interval(l, 1); break;
         case ACTION_FASTER: step_interval(l, -1); break;
         case ACTION_REDRAW: l->redraw = true; break;
+        case ACTION_DETAIL: open_detail(l); break;
+        case ACTION_IOWAIT: l->mode = LIVE_IOWAIT; l->detail_top = 0; break;
         default: break;
         }
 }
@@ -254,6 +313,12 @@ void live_key(struct live *l, int code)
                 return;
         }
         enum action action = key_action(code);
+        if (l->mode != LIVE_HELP && l->look.choose == -2 && (l->replay ? replay_key(l, action) : past_key(l, action)))
+                return;
+        if (l->mode == LIVE_DETAIL || l->mode == LIVE_IOWAIT) {
+                detail_key(l, action);
+                return;
+        }
         if (l->mode != LIVE_NORMAL) {
                 overlay_key(l, action);
                 return;

@@ -25,6 +25,9 @@ static const struct verb {
         {"task", task_main, "per-process and per-thread table: pidstat -u -d -r -w"},
         {"why", why_main, "what wa is on this machine now, in one answer"},
         {"capture", capture_main, "write what the kernel's files say into a folder, to be read with --root"},
+        {"replay", replay_main, "the live screen over a log: play, pause, step, jump, follow"},
+        {"log", log_main, "what a log holds: span, machine, phases, tasks, gaps, damage"},
+        {"export", export_main, "every metric of a log as CSV or JSON lines"},
         {"metrics", metrics_main, "all metrics: name, unit, meaning, source"},
 };
 

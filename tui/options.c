@@ -14,7 +14,8 @@
 #include "tui/clean.h"
 #include "tui/options.h"
 
-enum { MAX_ENTRIES = 48, CODE_HELP = 'h', CODE_VERSION = 1000, CODE_RING, CODE_ROOT, CODE_PRIVATE, CODE_QUIET, CODE_FORMAT };
+enum { MAX_ENTRIES = 48, CODE_HELP = 'h', CODE_VERSION = 1000, CODE_RING, CODE_ROOT, CODE_PRIVATE, CODE_NO_BPF, CODE_QUIET, CODE_FORMAT,
+        CODE_LOG, CODE_FROM, CODE_TO, CODE_PHASE };
 
 static const uint64_t SECOND = UINT64_C(1000000000);
 
@@ -22,7 +23,18 @@ static const struct option_entry source_entries[] = {
         {CODE_RING, "ring", "PATH", "read this ring"},
         {CODE_ROOT, "root", "DIR", "read a captured machine"},
         {CODE_PRIVATE, "private", NULL, "start an own watopd even if a daemon runs"},
+        {CODE_NO_BPF, "no-bpf", NULL, "split wa by what /proc says, do not ask for tracing"},
         {CODE_QUIET, "quiet", NULL, "do not say which source is read"},
+        {0},
+};
+static const struct option_entry log_entries[] = {
+        {CODE_LOG, "log", "FILE", "read a log instead of the running machine"},
+        {0},
+};
+static const struct option_entry part_entries[] = {
+        {CODE_FROM, "from", "WHEN", "of the log: HH:MM:SS, RFC 3339, +OFFSET, #SEQUENCE, phase"},
+        {CODE_TO, "to", "WHEN", "the same; of a phase its end"},
+        {CODE_PHASE, "phase", "NAME", "of the log: this phase (NAME#2: its second round)"},
         {0},
 };
 static const struct option_entry format_entries[] = {
@@ -227,6 +239,10 @@ static void help(const struct option_set *set)
                 help_entries_of(answer_entries);
         if (set->groups & OPTIONS_SOURCE)
                 help_entries_of(source_entries);
+        if (set->groups & OPTIONS_LOG)
+                help_entries_of(log_entries);
+        if (set->groups & (OPTIONS_LOG | OPTIONS_PART))
+                help_entries_of(part_entries);
         help_entries_of(help_entries);
         if (set->groups & OPTIONS_TIMES)
                 printf("\nINTERVAL: a number with ms, s, m or h; seconds without. Alone it goes on until\n"
@@ -239,7 +255,7 @@ struct parser {
         const struct option_set *set;
         struct options *options;
         struct option longs[MAX_ENTRIES + 1];
-        char shorts[2 * MAX_ENTRIES + 3];
+        char shorts[2 * MAX_ENTRIES + 4];
         size_t long_count, short_length;
 };
 
@@ -279,6 +295,21 @@ static int common_option(struct parser *parser, int code, const char *value)
                 return 0;
         case CODE_PRIVATE:
                 options->attach.private_only = true;
+                return 0;
+        case CODE_NO_BPF:
+                options->attach.no_bpf = true;
+                return 0;
+        case CODE_LOG:
+                options->attach.log = value;
+                return 0;
+        case CODE_FROM:
+                options->attach.from = value;
+                return 0;
+        case CODE_TO:
+                options->attach.to = value;
+                return 0;
+        case CODE_PHASE:
+                options->attach.phase = value;
                 return 0;
         case CODE_QUIET:
                 options->quiet = true;
@@ -351,6 +382,10 @@ int options_parse(const struct option_set *set, int argc, char **argv, struct op
         int code;
 
         *options = (struct options){.count = 1, .attach.interval_ns = SECOND};
+        if (set->groups & OPTIONS_COMMAND) {
+                memcpy(parser.shorts, "+:", 2);
+                parser.short_length = 2;
+        }
         add_entries(&parser, set->entries);
         if (set->groups & OPTIONS_FORMAT)
                 add_entries(&parser, format_entries);
@@ -358,6 +393,10 @@ int options_parse(const struct option_set *set, int argc, char **argv, struct op
                 add_entries(&parser, answer_entries);
         if (set->groups & OPTIONS_SOURCE)
                 add_entries(&parser, source_entries);
+        if (set->groups & OPTIONS_LOG)
+                add_entries(&parser, log_entries);
+        if (set->groups & (OPTIONS_LOG | OPTIONS_PART))
+                add_entries(&parser, part_entries);
         add_entries(&parser, help_entries);
 
         opterr = 0;
@@ -374,7 +413,11 @@ int options_parse(const struct option_set *set, int argc, char **argv, struct op
                 return r;
         if (options->attach.ring && options->attach.root)
                 return options_error(set->verb, "--ring and --root exclude each other");
-        if (options->attach.root && !options->count_given)
-                options->count = 0; /* every tree of a captured machine: none is lost */
+        if (options->attach.log && (options->attach.ring || options->attach.root || options->attach.private_only))
+                return options_error(set->verb, "--log excludes --ring, --root and --private");
+        if ((set->groups & OPTIONS_LOG) && !options->attach.log && (options->attach.from || options->attach.to || options->attach.phase))
+                return options_error(set->verb, "--from, --to and --phase need --log");
+        if ((options->attach.root || options->attach.log) && !options->count_given)
+                options->count = 0; /* every tree of a captured machine, all of a log: none is lost */
         return 0;
 }

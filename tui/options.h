@@ -30,10 +30,13 @@ struct option_entry {
 };
 
 enum option_groups {
-        OPTIONS_SOURCE = 1, /* --ring --root --private --quiet */
+        OPTIONS_SOURCE = 1, /* --ring --root --private --no-bpf --quiet */
+        OPTIONS_LOG = 32, /* --log --from --to --phase */
+        OPTIONS_PART = 64, /* --from --to --phase: of a log that is an argument */
         OPTIONS_FORMAT = 2, /* --format text|csv|json */
         OPTIONS_ANSWER = 8, /* --format text|json: no table */
         OPTIONS_TIMES = 4,  /* arguments INTERVAL [COUNT] */
+        OPTIONS_COMMAND = 16, /* the first argument ends the options: the rest is a command's */
 };
 
 struct option_set {

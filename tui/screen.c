@@ -474,7 +474,10 @@ static enum screen_event take_key(struct screen *s, int *key)
                 *key = n > 0 && bytes[0] != '\n' ? bytes[0] : KEYCODE_NONE;
                 return n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN) ? SCREEN_ENDED : SCREEN_KEY;
         }
-        int r = get_wch(&code);
+        int r;
+        do /* KEY_RESIZE comes from our own resizeterm: nobody pressed it, so it may not close what any key closes */
+                r = get_wch(&code);
+        while (r == KEY_CODE_YES && code == KEY_RESIZE);
         if (r == ERR)
                 return SCREEN_NOTHING;
         s->silent = 0;

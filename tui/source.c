@@ -145,7 +145,7 @@ int source_lease(struct source *source, uint32_t wanted, uint64_t leases)
         source->refused = 0;
         source->missing = 0;
         if (source->control == NULL && !source->private_daemon) {
-                bool patient = leases != 0 || (wanted & ~scopes_on(source));
+                bool patient = (leases & ~(uint64_t)LEASE_EXACT) || (wanted & ~scopes_on(source));
                 r = greet_daemon(source, source_now_ns() + (patient ? PLACE_WAIT_MS * MS : 0), &fd);
                 if (fd >= 0)
                         close(fd); /* its ring, which we have */
@@ -164,7 +164,8 @@ int source_lease(struct source *source, uint32_t wanted, uint64_t leases)
                 return r;
         hang_up(source);
         source->missing = wanted & ~scopes_on(source);
-        if (source->missing != 0 || leases != 0)
+        /* Without the exact split there is another: it is no reason to complain. */
+        if (source->missing != 0 || (leases & ~(uint64_t)LEASE_EXACT))
                 source->refused = r;
         return 0;
 }
@@ -333,6 +334,8 @@ static void make_command(const struct attach_options *options, struct command *c
                 command->argv[n++] = "--scopes";
                 command->argv[n++] = command->scopes;
         }
+        if (options->leases & LEASE_EXACT)
+                command->argv[n++] = "--exact";
         if (options->root != NULL) {
                 command->argv[n++] = "--root";
                 command->argv[n++] = options->root;

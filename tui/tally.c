@@ -395,12 +395,17 @@ static void tally_system(const struct state *state, struct tally *tally)
         tally->load1 = level(system, SYSTEM_LOAD1, 0.01);
         tally->load5 = level(system, SYSTEM_LOAD5, 0.01);
         tally->load15 = level(system, SYSTEM_LOAD15, 0.01);
+        /* Who reads procs_running runs: one of them is watopd (as vmstat leaves itself out), and on an idle machine it is the only one. */
         tally->running = level(system, SYSTEM_RUNNING, 1);
+        tally->running -= tally->running >= 1;
         tally->blocked = level(system, SYSTEM_BLOCKED, 1);
         tally->dstate = level(system, SYSTEM_DSTATE, 1);
         tally->d_seen = grown(system, SYSTEM_SUB_DSTATE);
         tally->io_some = rate(io, PRESSURE_SOME, 1e-7);
         tally->io_full = rate(io, PRESSURE_FULL, 1e-7);
+        tally->io_some_uring = rate(io, PRESSURE_SOME_URING, 1e-7);
+        tally->io_full_uring = rate(io, PRESSURE_FULL_URING, 1e-7);
+        tally->tracer = (int)level(state_one(state, SCOPE_SELF), SELF_TRACER, 1);
         tally->dirty = level(vm, VM_DIRTY, 1);
         tally->memory_total = total;
         tally->memory_used = total >= 0 && available >= 0 ? total - available : -1;
@@ -418,6 +423,7 @@ void tally_make(const struct state *state, struct tally *tally)
         tally_tasks(state, tally);
         tally_devices(state, tally);
         tally_top(state, tally);
+        tally_who_make(state, tally);
         tally->threads_known = tally->dstate >= 0;
 }
 

@@ -28,7 +28,25 @@ struct tally_device {
         bool whole;              /* counted in totals: neither partition nor stacked */
 };
 
-enum { TALLY_WAITERS = 8, TALLY_TASKS = 16, TALLY_DEVICES = 8 };
+enum tally_part { TALLY_DISK, TALLY_URING, TALLY_OTHER, TALLY_PARTS };
+
+struct tally_who {               /* a process that caused a part of wa */
+        int pid;
+        unsigned threads;
+        char name[64];
+        double share;            /* % of one core */
+};
+
+struct tally_io {                /* a process that reads or writes */
+        int pid;
+        char name[64];
+        double kb;               /* per second, read and written */
+        double aio, rings;       /* contexts, instances; -1 not known */
+        unsigned ring_flags;     /* bits of waiter.ring_flags */
+};
+
+enum { TALLY_WAITERS = 32, TALLY_TASKS = 16, TALLY_DEVICES = 8, TALLY_WHO = 4, TALLY_IO = 3 };
+#define TALLY_WHO_SHARE 0.5      /* % of one core: less is nobody's */
 
 struct tally {
         bool valid;              /* there is an interval */
@@ -43,9 +61,16 @@ struct tally {
         unsigned busiest_core, quietest_core;
         double busiest, quietest;/* load of those, % */
         double load1, load5, load15; /* -1 absent */
-        double running, blocked, dstate; /* at the sample; -1 absent */
+        double running;          /* at the sample, without watopd itself; -1 absent */
+        double blocked, dstate;  /* at the sample; -1 absent */
         double d_seen;           /* D-state tasks that the sub-samples of the interval saw, summed; -1: none were taken */
         double io_some, io_full; /* PSI io over the interval, %; -1 absent */
+        double io_some_uring, io_full_uring; /* part of them that parked io_uring threads explain; -1 not known */
+        int tracer;              /* metric self.tracer: 0 not possible, 1 ready, 2 attached; -1 not known */
+        struct tally_who who[TALLY_PARTS][TALLY_WHO]; /* largest share first */
+        size_t who_count[TALLY_PARTS];
+        struct tally_io io[TALLY_IO]; /* most bytes first */
+        size_t io_count;         /* all of them */
         double dirty, swap_used, memory_used, memory_total, swap_in, swap_out, reclaim; /* bytes, bytes/s; -1 absent */
         struct tally_waiters waiters[TALLY_WAITERS]; /* most threads first */
         size_t waiter_count, waiter_threads;
@@ -66,6 +91,10 @@ struct tally {
 /* True for the helper thread of some watopd that reads a sick task's files and hangs with it: it is no victim, so it is not named among the waiters. */
 bool tally_is_helper(const char *name, const char *wchan);
 void tally_make(const struct state *, struct tally *);
+/* Parts of it: who and io. */
+void tally_who_make(const struct state *, struct tally *);
+/* How such a process reads and writes where its waits are not counted, or counted although it sleeps; NULL: not known, or by plain calls. */
+const char *tally_engine(const struct tally_io *);
 /* The weakest evidence that a twentieth or more of the iowait rests on: of one core, or (only NULL) of all that `keep` lets in (NULL: all).
  * NULL when there was no iowait to split. */
 const char *tally_evidence(const struct state *, const struct state_row *only, bool (*keep)(const struct state_row *, void *), void *own);

@@ -1,5 +1,5 @@
 /*
- * watop task: pidstat's columns for processes and, with -t, their threads.
+ * watop task: pidstat's columns for processes and, with -t, their threads; and, with -i, which iowait they caused.
  *
  * Rows are in order of PID, a process before its threads, so that two reports can be laid side by side; --sort COLUMN puts the largest
  * first instead. Left out, as pidstat does, are tasks of which no shown column moved, but never one that waits: D state, ready to run at
@@ -10,14 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sample/control.h"
 #include "tui/task_filter.h"
 #include "tui/text.h"
 #include "tui/verbs.h"
 
-enum { GROUPS = COL_GROUP_U | COL_GROUP_D | COL_GROUP_R | COL_GROUP_W };
+enum { GROUPS = COL_GROUP_U | COL_GROUP_D | COL_GROUP_R | COL_GROUP_W | COL_GROUP_I };
 
 struct task {
-        unsigned groups;            /* of pidstat, COL_GROUP_x */
+        unsigned groups;            /* COL_GROUP_x: pidstat's, and ours for waits */
         bool all, threads, command_lines;
         const char *sort;           /* head of a column, or NULL */
         enum format format;
@@ -313,6 +314,7 @@ static int task_option(void *own, int code, const char *value)
         case 'd': task->groups |= COL_GROUP_D; return 0;
         case 'r': task->groups |= COL_GROUP_R; return 0;
         case 'w': task->groups |= COL_GROUP_W; return 0;
+        case 'i': task->groups |= COL_GROUP_I; return 0;
         case CODE_ALL_COLUMNS: task->groups = GROUPS; return 0;
         case CODE_ALL: task->all = true; return 0;
         case 't': task->threads = true; return 0;
@@ -333,6 +335,7 @@ static const struct option_entry task_entries[] = {
         {'d', NULL, NULL, "I/O columns"},
         {'r', NULL, NULL, "memory columns"},
         {'w', NULL, NULL, "context switch columns"},
+        {'i', NULL, NULL, "iowait they caused: disk, io_uring, other; rings and AIO contexts"},
         {CODE_ALL_COLUMNS, "all-columns", NULL, "all of them"},
         {'t', "threads", NULL, "threads too"},
         {'p', "pid", "PID|NAME", "only these (a list with commas; may be repeated); always shown"},
@@ -357,7 +360,7 @@ int task_main(int argc, char **argv)
         static struct task task;
         const struct option_set set = {
                 .verb = "task", .synopsis = "[OPTION...] [INTERVAL [COUNT]]", .entries = task_entries, .option = task_option, .own = &task,
-                .groups = OPTIONS_SOURCE | OPTIONS_FORMAT | OPTIONS_TIMES,
+                .groups = OPTIONS_SOURCE | OPTIONS_LOG | OPTIONS_FORMAT | OPTIONS_TIMES,
                 .text = "What each process did: the columns of pidstat; 100% = one core, not capped.\n"
                         "A task of which nothing moved is left out, unless it waits: in D state, ready\n"
                         "to run, or counted as waiting for I/O. %wait is waiting for a core, not for I/O.",
@@ -373,6 +376,8 @@ int task_main(int argc, char **argv)
                 task.groups = COL_GROUP_U;
         options.attach.scopes = SCOPE_BIT(SCOPE_SYSTEM) | SCOPE_BIT(SCOPE_CPU) | SCOPE_BIT(SCOPE_DISK) | SCOPE_BIT(SCOPE_VM) |
                 SCOPE_BIT(SCOPE_PROCESS) | SCOPE_BIT(SCOPE_WAITER) | (task.threads ? SCOPE_BIT(SCOPE_THREAD) : 0);
+        if (task.groups & COL_GROUP_I)
+                options.attach.leases |= LEASE_RINGS;
         int status = text_run(&task_view, &task, &options);
         task_free(&task);
         return status;

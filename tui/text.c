@@ -201,7 +201,8 @@ static int tell_end(const struct run *run)
 {
         if (run->text.reports > 0)
                 return 0;
-        options_say(run->verb, "no report: a captured machine needs at least two trees");
+        options_say(run->verb, run->options->attach.log ? "no report: this part of the log has no two frames to compare"
+                                                       : "no report: a captured machine needs at least two trees");
         return 1;
 }
 
@@ -271,7 +272,7 @@ static void tell_source(const struct run *run, const char *why)
         attach_get_info(run->attach, &info);
         for (int scope = 0; scope < SCOPE_COUNT; scope++)
                 if (info.missing_scopes & SCOPE_BIT(scope))
-                        options_say(run->verb, "%s rows are not to be had from this watopd", scopes[scope].name);
+                        options_say(run->verb, "%s rows are not to be had from this %s", scopes[scope].name, info.from_log ? "log" : "watopd");
 }
 
 int text_run(const struct text_view *view, void *own, struct options *options)

@@ -9,4 +9,7 @@ int disk_main(int argc, char **argv);
 int task_main(int argc, char **argv);
 int why_main(int argc, char **argv);
 int capture_main(int argc, char **argv);
+int replay_main(int argc, char **argv);
+int log_main(int argc, char **argv);
+int export_main(int argc, char **argv);
 int metrics_main(int argc, char **argv);

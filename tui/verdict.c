@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sample/wchan.h"
 #include "tui/clean.h"
 
 static const double WA_SHOWN = 5;       /* % of one core: below, iowait is noise of the clock ticks */
@@ -19,7 +20,7 @@ static const double WAIT_AGE = 1;       /* seconds in D state that are worth a w
 
 static const char *const heads[] = {
         [ANSWER_NOT_A_DISK] = "NOT A DISK", [ANSWER_DISK_SLOW] = "A DISK IS SLOW", [ANSWER_PARTLY] = "PARTLY A DISK",
-        [ANSWER_OTHER] = "WAITING, NOT FOR A DISK", [ANSWER_BUSY] = "BUSY", [ANSWER_NOTHING] = "NOTHING WRONG"};
+        [ANSWER_OTHER] = "WAITING, NOT FOR A DISK", [ANSWER_WAITING] = "WAITING", [ANSWER_BUSY] = "BUSY", [ANSWER_NOTHING] = "NOTHING WRONG"};
 
 void verdict_fit(char *line, size_t columns)
 {
@@ -51,7 +52,7 @@ static void answer_is(struct verdict *verdict, enum answer answer, const char *s
         if (length && verdict->brief[length - 1] == '.')
                 verdict->brief[length - 1] = '\0';
         verdict->show = answer != ANSWER_NOTHING;
-        verdict->waits = answer == ANSWER_DISK_SLOW || answer == ANSWER_PARTLY || answer == ANSWER_OTHER;
+        verdict->waits = answer == ANSWER_DISK_SLOW || answer == ANSWER_PARTLY || answer == ANSWER_OTHER || answer == ANSWER_WAITING;
 }
 
 static void say(struct verdict *verdict, enum answer answer, const char *sentence)
@@ -144,6 +145,18 @@ static void disk_wait(const struct tally *tally, struct verdict *verdict)
         verdict->waits = true;
 }
 
+/* What the mark of a number says, as a word before it. */
+static const char *bound_word(const struct value *value, bool first)
+{
+        switch (value->mark) {
+        case MARK_ESTIMATE: return first ? "About " : "about ";
+        case MARK_AT_MOST: return first ? "At most " : "at most ";
+        case MARK_AT_LEAST: return first ? "At least " : "at least ";
+        case MARK_EXACT: break;
+        }
+        return "";
+}
+
 static void uring_sleep(const struct tally *tally, struct verdict *verdict)
 {
         const struct tally_waiters *first = tally->waiter_count ? &tally->waiters[0] : NULL;
@@ -160,8 +173,18 @@ static void uring_sleep(const struct tally *tally, struct verdict *verdict)
                 snprintf(who, sizeof who, "%u %.20s thread%s", first->threads, first->process, first->threads == 1 ? "" : "s");
         else if (first)
                 snprintf(who, sizeof who, "%zu threads", tally->waiter_threads);
+        else if (tally->who_count[TALLY_URING] == 1) /* not there any more, but it was */
+                snprintf(who, sizeof who, "%u %.20s thread%s", tally->who[TALLY_URING][0].threads, tally->who[TALLY_URING][0].name,
+                         tally->who[TALLY_URING][0].threads == 1 ? "" : "s");
         else
                 snprintf(who, sizeof who, "threads");
+        /* A rest that is more than rounding is not theirs. */
+        if (tally->other.number >= WA_SHOWN && tally->other.number > 0.2 * tally->wa.number) {
+                snprintf(sentence, sizeof sentence, "%s%.1f of %.1f wa: %s in io_uring; %.1f other.", bound_word(&tally->uring, true),
+                         tally->uring.number, tally->wa.number, who, tally->other.number);
+                say(verdict, ANSWER_NOT_A_DISK, sentence);
+                return;
+        }
         if (idle)
                 snprintf(sentence, sizeof sentence, "The machine is idle; wa is %s asleep in io_uring.", who);
         else
@@ -170,14 +193,28 @@ static void uring_sleep(const struct tally *tally, struct verdict *verdict)
         answer_is(verdict, ANSWER_NOT_A_DISK, sentence, shorter);
 }
 
+static bool wait_seen(const struct tally_task *task)
+{
+        return task->wchan[0] && strcmp(task->wchan, "0") != 0;
+}
+
+/* What it waits for, in words if there are any: "page cache". */
+static const char *wait_word(const struct tally_task *task)
+{
+        bool seen = wait_seen(task);
+        const char *word = seen ? wchan_word(task->wchan) : NULL;
+
+        return word ? word : seen ? task->wchan : "in D state";
+}
+
 static void other_wait(const struct tally *tally, struct verdict *verdict)
 {
         char sentence[160];
 
-        if (tally->task_count) {
+        /* Without its wait channel (an ordinary user sees none) it may be the one that waits for a disk. */
+        if (tally->task_count && wait_seen(&tally->tasks[0])) {
                 const struct tally_task *task = &tally->tasks[0];
-                snprintf(sentence, sizeof sentence, "%.16s[%d]%s in %.24s.", task->name, task->pid, tally->task_count > 1 ? " and others" : " waits",
-                         task->wchan[0] && strcmp(task->wchan, "0") != 0 ? task->wchan : "D state");
+                snprintf(sentence, sizeof sentence, "%.16s[%d]%s: %.28s.", task->name, task->pid, tally->task_count > 1 ? " and others wait" : " waits", wait_word(task));
                 say(verdict, ANSWER_OTHER, sentence);
                 return;
         }
@@ -188,18 +225,6 @@ static void other_wait(const struct tally *tally, struct verdict *verdict)
 static bool disk_proved(const struct tally *tally)
 {
         return tally->disk.low >= 0.5 * tally->disk.number || tally->d_tasks > 0 || tally->d_seen > 0;
-}
-
-/* What the mark of a number says, as a word before it. */
-static const char *bound_word(const struct value *value, bool first)
-{
-        switch (value->mark) {
-        case MARK_ESTIMATE: return first ? "About " : "about ";
-        case MARK_AT_MOST: return first ? "At most " : "at most ";
-        case MARK_AT_LEAST: return first ? "At least " : "at least ";
-        case MARK_EXACT: break;
-        }
-        return "";
 }
 
 static void iowait_verdict(const struct tally *tally, struct verdict *verdict)
@@ -244,9 +269,10 @@ static void quiet_verdict(const struct tally *tally, struct verdict *verdict)
                 say(verdict, ms >= SLOW_MS && device->queue < 2 ? ANSWER_DISK_SLOW : ANSWER_BUSY, sentence);
         } else if (tally->task_count && tally->tasks[0].age >= WAIT_AGE) {
                 const struct tally_task *task = &tally->tasks[0];
-                snprintf(sentence, sizeof sentence, "%.16s[%d]: %.0f s in %.24s.", task->name, task->pid, task->age,
-                         task->wchan[0] && strcmp(task->wchan, "0") != 0 ? task->wchan : "D state");
-                say(verdict, ANSWER_OTHER, sentence);
+                enum wchan_kind kind = wchan_kind(task->wchan);
+                snprintf(sentence, sizeof sentence, "%.16s[%d] waits %.0f s: %.28s.", task->name, task->pid, task->age, wait_word(task));
+                /* Many waits may or may not be for a disk, and an ordinary user sees no channel at all. */
+                say(verdict, kind == WCHAN_ELSEWHERE || kind == WCHAN_PLAIN ? ANSWER_OTHER : ANSWER_WAITING, sentence);
         } else if (tally->load_share >= FULL_MACHINE) {
                 snprintf(sentence, sizeof sentence, "Load %.0f of %u%%%s; no iowait to explain.", tally->load.number, tally->cores * 100, top);
                 say(verdict, ANSWER_BUSY, sentence);

@@ -4,7 +4,7 @@
  */
 #include "tui/tally.h"
 
-enum answer { ANSWER_NOT_A_DISK, ANSWER_DISK_SLOW, ANSWER_PARTLY, ANSWER_OTHER, ANSWER_BUSY, ANSWER_NOTHING };
+enum answer { ANSWER_NOT_A_DISK, ANSWER_DISK_SLOW, ANSWER_PARTLY, ANSWER_OTHER, ANSWER_WAITING, ANSWER_BUSY, ANSWER_NOTHING };
 struct verdict {
         enum answer answer;
         const char *head;        /* "NOT A DISK", "A DISK IS SLOW", ... */

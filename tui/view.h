@@ -29,6 +29,7 @@ struct panel_line {
 };
 
 /* Everything a view may look at. */
+struct why_context;
 struct look {
         const struct state *state;     /* NULL until the first frame */
         const struct tally *tally;
@@ -41,7 +42,21 @@ struct look {
         enum panel_id selected;
         int choose;                    /* column under the cursor while `s` is open; -2 = not open */
         const unsigned char *history;  /* HISTORY_CORES x HISTORY_STEPS loads in %, oldest first; 255 = none */
+        const unsigned char *parts;    /* the same of iowait_letter; NULL or 0 = none */
+        const struct look_place *place; /* a recording; NULL = this machine, now */
+        const char *ago;               /* "12 s ago": the ring's past; NULL = now */
+        const struct why_context *why; /* for the panel behind w (tui/why.h); NULL = only what the state says */
         const char *note;              /* one line for the foot: prompt, result of a key; NULL = explain the column */
+};
+
+/* Where a recording stands (tui/replay.c). Everything is made harmless already. */
+struct look_place {
+        char name[64];                 /* of the file */
+        char position[48];             /* "123 of 3600" */
+        char phase[160];               /* "phase bench_08", "mark x", or nothing */
+        char speed[16];                /* "x1", "END" */
+        char zone[8];                  /* its clock's offset when that is not the reader's */
+        bool damaged;                  /* frames of this report could not be read */
 };
 
 struct view;
@@ -121,6 +136,13 @@ void foot_draw(const struct look *, const struct panel *, struct canvas *);
 void help_draw(const struct look *, struct canvas *, size_t top);
 size_t help_lines(void);
 void why_draw(const struct look *, struct canvas *);
+/* All about one process (view_detail.c), from line `top` on. Returns how many lines there are. */
+size_t detail_draw(const struct look *, struct key process, size_t top, struct canvas *);
+
+/* The iowait view (view_iowait.c): cores and who waited on them, from line `top` on. Returns how many values of `top` make a difference. */
+size_t iowait_draw(const struct look *, size_t top, struct canvas *);
+/* What most of a core's wa was in the state's interval, for the strip: W disk, w partly disk, ? other, . io_uring, blank none, 0 not known. */
+unsigned char iowait_letter(const struct state *, const struct state_row *core);
 
 /* Where everything goes: areas do not overlap and lie inside the screen; one with rows 0 is not drawn. */
 struct layout {

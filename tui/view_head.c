@@ -125,22 +125,56 @@ static void clock_text(const struct look *look, int cols, char *out, size_t size
         time_t seconds = (time_t)(real / UINT64_C(1000000000));
         struct tm local;
         out[0] = '\0';
-        if (real && localtime_r(&seconds, &local))
-                strftime(out, size, cols >= 140 ? "%Y-%m-%d %H:%M:%S" : "%H:%M:%S", &local);
+        if (!real || !localtime_r(&seconds, &local))
+                return;
+        /* A recording may be of any day. */
+        size_t used = strftime(out, size, cols >= (look->place ? 100 : 140) ? "%Y-%m-%d %H:%M:%S" : "%H:%M:%S", &local);
+        if (look->place && look->place->zone[0])
+                snprintf(out + used, size - used, " %s", look->place->zone);
 }
 
 static void gaps_text(const struct look *look, char *out, size_t size)
 {
         const char *gap = look->state ? gap_name(state_info(look->state).gap) : NULL;
         out[0] = '\0';
-        if (gap)
+        if (look->place && look->place->damaged)
+                snprintf(out, size, "damaged here");
+        else if (gap)
                 snprintf(out, size, "gap: %.20s", gap);
         else if (look->source && look->source->gaps > 0)
                 snprintf(out, size, "%llu gap%s", (unsigned long long)look->source->gaps, look->source->gaps == 1 ? "" : "s");
 }
 
+/* Of a recording: which, where in it, how it is played. */
+static void place_line(const struct look *look, struct canvas *c, int row)
+{
+        const struct look_place *place = look->place;
+        struct part parts[PARTS] = {
+                {.rank = 4, .style = STYLE_STRONG}, {.rank = 6}, {.rank = 7, .style = STYLE_DIM}, {.rank = 3, .style = STYLE_STRONG},
+                {.rank = 1, .style = STYLE_WARN}, {.rank = 5, .right = true}, {.rank = 4, .right = true},
+                {.rank = 1, .style = STYLE_WARN, .right = true}, {.rank = 1, .right = true}, {.rank = 2, .right = true, .style = STYLE_DIM},
+        };
+
+        snprintf(parts[0].text, sizeof parts[0].text, "%s", place->name);
+        fact(look, "host", parts[1].text, 48, c->utf8);
+        if (look->tally && look->tally->cores)
+                snprintf(parts[2].text, sizeof parts[2].text, "%u cpu", look->tally->cores);
+        snprintf(parts[3].text, sizeof parts[3].text, "%s", place->phase);
+        gaps_text(look, parts[4].text, sizeof parts[4].text);
+        snprintf(parts[5].text, sizeof parts[5].text, "%s", place->position);
+        snprintf(parts[6].text, sizeof parts[6].text, "%s", place->speed);
+        snprintf(parts[7].text, sizeof parts[7].text, "%s", look->paused ? "PAUSED" : "");
+        clock_text(look, c->clip.cols, parts[8].text, sizeof parts[8].text);
+        interval_text(look, parts[9].text, sizeof parts[9].text);
+        draw_parts(c, row, parts, 10, 2);
+}
+
 static void head_line(const struct look *look, struct canvas *c, int row)
 {
+        if (look->place) {
+                place_line(look, c, row);
+                return;
+        }
         struct part parts[PARTS] = {
                 {.text = "watop", .rank = 9, .style = STYLE_STRONG}, {.rank = 2, .style = STYLE_STRONG},
                 {.rank = 7}, {.rank = 4}, {.rank = 6},
@@ -168,7 +202,7 @@ static void head_line(const struct look *look, struct canvas *c, int row)
         if (look->source && !look->source->private_daemon && look->source->history_ns)
                 snprintf(parts[6].text, sizeof parts[6].text, "history %.0f s", (double)look->source->history_ns * 1e-9);
         gaps_text(look, parts[7].text, sizeof parts[7].text);
-        snprintf(parts[8].text, sizeof parts[8].text, "%s", look->paused ? "PAUSED" : "");
+        snprintf(parts[8].text, sizeof parts[8].text, "%s", look->ago ? look->ago : look->paused ? "PAUSED" : "");
         clock_text(look, cols, parts[9].text, sizeof parts[9].text);
         interval_text(look, parts[10].text, sizeof parts[10].text);
         draw_parts(c, row, parts, 11, 2);
@@ -208,11 +242,23 @@ static void wa_text(const struct tally *t, int cols, char *out, size_t size)
         first_that_fits(out, size, cols, (const char *const[]){whole, tight, brief}, 3);
 }
 
+/* PSI of I/O, and how much of it is parked io_uring threads: the kernel takes those for stalled. */
+static void pressure_text(const struct tally *t, char *out, size_t size)
+{
+        out[0] = '\0';
+        if (t->io_some < 1)
+                return;
+        int used = snprintf(out, size, "PSI io %.0f%%", t->io_some);
+        if (t->io_some_uring >= 0.5 && used > 0 && (size_t)used < size)
+                snprintf(out + used, size - (size_t)used, " (%.0f io_uring)", t->io_some_uring < t->io_some ? t->io_some_uring : t->io_some);
+}
+
 static void load_line(const struct look *look, struct canvas *c, int row)
 {
         const struct tally *t = look->tally;
         struct part parts[PARTS] = {
                 {.rank = 1}, {.rank = 4}, {.rank = 3, .style = STYLE_WARN}, {.rank = 5, .right = true, .style = STYLE_DIM},
+                {.rank = 6, .right = true, .style = STYLE_DIM},
         };
         if (!t || !t->valid) {
                 snprintf(parts[0].text, sizeof parts[0].text, "load -");
@@ -225,11 +271,12 @@ static void load_line(const struct look *look, struct canvas *c, int row)
                                 t->busiest_core, t->busiest, t->quietest);
                 if (t->steal.kind == VALUE_NUMBER && t->steal.number >= 1)
                         snprintf(parts[2].text, sizeof parts[2].text, "steal %.1f", t->steal.number);
+                pressure_text(t, parts[4].text, sizeof parts[4].text);
                 if (t->memory_total > 0 && t->memory_used >= 0)
                         snprintf(parts[3].text, sizeof parts[3].text, "mem %.1f of %.1fG",
                                 t->memory_used / (1 << 30), t->memory_total / (1 << 30));
         }
-        draw_parts(c, row, parts, 4, 2);
+        draw_parts(c, row, parts, 5, 2);
 }
 
 /* loadavg counts running and D-state tasks; on a host with parked rings it does not count those, which is worth seeing beside wa. */
@@ -301,7 +348,11 @@ static void keys_line(const struct look *look, struct canvas *c, int row)
         const char *keys = "? help   Tab panel   Left Right sort   r reverse   / find   f filter   H threads   "
                 "c command line   z idle   Space pause   + - interval   w why   q quit";
         const char *some = "? help   Tab panel   s sort   / find   f filter   H threads   z idle   Space pause   w why   q quit";
-        (void)look;
+        if (look->place) {
+                keys = "? help   Space pause   < > step   [ ] speed   { } phase   g go to   B E begin, end   Tab panel   s sort   / find   "
+                        "z idle   w why   q quit";
+                some = "? help  Space pause  < > step  [ ] speed  { } phase  g go to  B E begin, end";
+        }
         canvas_put(c, row, 0, c->clip.cols, STYLE_DIM, (int)strlen(keys) <= c->clip.cols ? keys : some);
 }
 

@@ -91,7 +91,7 @@ static int draw_wrapped(struct canvas *c, int row, int last, enum style style, c
 void why_draw(const struct look *look, struct canvas *c)
 {
         static char lines[WHY_LINES + 1][WHY_WIDTH];
-        size_t count = look->state ? why_lines(look->state, lines, sizeof lines / sizeof lines[0]) : 0;
+        size_t count = look->state ? why_lines(look->state, look->why, lines, sizeof lines / sizeof lines[0]) : 0;
         int row = 0, last = c->rows >= 4 ? c->rows - 1 : c->rows;
         canvas_clear(c);
         for (size_t i = 0; i < count; i++)
@@ -99,5 +99,7 @@ void why_draw(const struct look *look, struct canvas *c)
         if (count == 0)
                 canvas_put(c, 0, 0, c->cols, STYLE_PLAIN, "Nothing can be said before the first interval is over.");
         if (c->rows >= 4)
-                canvas_put(c, c->rows - 1, 0, c->cols, STYLE_DIM, look->paused ? "paused; any key leaves" : "any key leaves; Space pauses");
+                canvas_format(c, c->rows - 1, 0, c->cols, STYLE_DIM, "%s%s", look->gone_seconds < 0 ? "" :
+                        look->source && look->source->stopped ? "watopd does not answer   " : "watopd is gone   ",
+                        look->paused ? "paused; any key leaves" : "any key leaves; Space pauses");
 }

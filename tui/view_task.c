@@ -143,6 +143,17 @@ static const struct column *column_for(const struct panel_line *line, const stru
         return index < metric_view(VIEW_TASK_THREAD)->count ? &metric_view(VIEW_TASK_THREAD)->columns[index] : column;
 }
 
+/* The parts of wa are called as those of cores. */
+static const char *head(const struct column *column)
+{
+        switch (column->num[0]) {
+        case PROCESS_WA_DISK: return "wa=disk";
+        case PROCESS_WA_URING: return "+uring";
+        case PROCESS_WA_OTHER: return "+other";
+        default: return NULL;
+        }
+}
+
 static int by_pid(const void *left, const void *right)
 {
         const struct panel_line *a = left, *b = right;
@@ -355,5 +366,5 @@ static void draw(struct panel *p, const struct look *look, struct canvas *c)
 }
 
 const struct view view_task = {
-        .name = "processes", .columns = VIEW_TASK, .gather = gather, .wanted = wanted, .draw = draw,
+        .name = "processes", .columns = VIEW_TASK, .gather = gather, .wanted = wanted, .draw = draw, .head = head,
 };

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "sample/streams.h"
+#include "tui/command.h"
 #include "tui/options.h"
 #include "tui/verbs.h"
 
@@ -24,6 +25,8 @@ static const struct verb {
         {"disk", disk_main, "per-device table: iostat -x, what is in flight, the state in a word"},
         {"task", task_main, "per-process and per-thread table: pidstat -u -d -r -w"},
         {"why", why_main, "what wa is on this machine now, in one answer"},
+        {"record", record_main, "run a command and sample the machine from just before to just after, into a log"},
+        {"mark", mark_main, "begin or end a phase in a recording, or in the daemon's samples"},
         {"capture", capture_main, "write what the kernel's files say into a folder, to be read with --root"},
         {"replay", replay_main, "the live screen over a log: play, pause, step, jump, follow"},
         {"log", log_main, "what a log holds: span, machine, phases, tasks, gaps, damage"},
@@ -80,6 +83,6 @@ int main(int argc, char **argv)
                 return 1;
         }
         setlocale(LC_CTYPE, ""); /* the terminal's character set; numbers stay in the C locale */
-        signal(SIGPIPE, SIG_IGN); /* a reader that goes away is no failure: writes say -EPIPE */
+        command_keep_sigpipe(signal(SIGPIPE, SIG_IGN)); /* a reader that goes away is no failure: writes say -EPIPE */
         return finish(run(argc, argv));
 }

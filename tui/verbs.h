@@ -8,6 +8,8 @@ int cpu_main(int argc, char **argv);
 int disk_main(int argc, char **argv);
 int task_main(int argc, char **argv);
 int why_main(int argc, char **argv);
+int record_main(int argc, char **argv);
+int mark_main(int argc, char **argv);
 int capture_main(int argc, char **argv);
 int replay_main(int argc, char **argv);
 int log_main(int argc, char **argv);

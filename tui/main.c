@@ -27,6 +27,8 @@ static const struct verb {
         {"why", why_main, "what wa is on this machine now, in one answer"},
         {"record", record_main, "run a command and sample the machine from just before to just after, into a log"},
         {"mark", mark_main, "begin or end a phase in a recording, or in the daemon's samples"},
+        {"report", report_main, "what a recording says, phase by phase: results, load, cores, devices, processes"},
+        {"compare", compare_main, "recordings side by side: results, growth, what is within noise, CPU, devices, latency"},
         {"capture", capture_main, "write what the kernel's files say into a folder, to be read with --root"},
         {"replay", replay_main, "the live screen over a log: play, pause, step, jump, follow"},
         {"log", log_main, "what a log holds: span, machine, phases, tasks, gaps, damage"},

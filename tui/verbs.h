@@ -11,6 +11,8 @@ int why_main(int argc, char **argv);
 int record_main(int argc, char **argv);
 int mark_main(int argc, char **argv);
 int capture_main(int argc, char **argv);
+int report_main(int argc, char **argv);
+int compare_main(int argc, char **argv);
 int replay_main(int argc, char **argv);
 int log_main(int argc, char **argv);
 int export_main(int argc, char **argv);

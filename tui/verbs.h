@@ -7,6 +7,7 @@ int live_main(int argc, char **argv);
 int cpu_main(int argc, char **argv);
 int disk_main(int argc, char **argv);
 int task_main(int argc, char **argv);
+int blk_main(int argc, char **argv);
 int why_main(int argc, char **argv);
 int record_main(int argc, char **argv);
 int mark_main(int argc, char **argv);

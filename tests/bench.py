@@ -1,11 +1,12 @@
 """
 CPU per sample of watopd and of its peers, as ratios of medians taken in one interleaved run.
 
-    bench.py RELEASE-BUILD TEST-BUILD [system|processes|screen|log ...] [--rounds N] [--window SECONDS]
+    bench.py RELEASE-BUILD TEST-BUILD [system|processes|screen|log|tracer ...] [--rounds N] [--window SECONDS]
 
 CPU is the scheduler's own (sum of /proc/PID/task/*/schedstat, ns), over a window after a warm-up, divided by the samples in it (one a second). Machines are
 noisy: trust ratios of one run to about 20%, absolute figures less. Populations are sleeping children of tests/lab/spawn.c.
 """
+import json
 import os
 import pty
 import select
@@ -26,7 +27,7 @@ def option(name, default):
 
 
 ROUNDS, WINDOW, WARM = option("--rounds", 5), option("--window", 5.0), 2.0
-NAMES = [a for a in ARGS if a in ("system", "processes", "screen")] or ["system", "processes", "screen"]
+NAMES = [a for a in ARGS if a in ("system", "processes", "screen", "log", "tracer", "record")] or ["system", "processes", "screen", "log", "tracer", "record"]
 ENV = dict(os.environ, LC_ALL="C", TERM="xterm")
 
 
@@ -138,6 +139,53 @@ def compare(title, commands, terminal=None):
     print(f"ratio: {first} / the line's; below 1 it costs less")
 
 
+def log_bytes(title, folder, daemon, seconds=60):
+    """Bytes a sample of watopd --log and of atop -w, at the same time on the same machine."""
+    raw, logs = folder + "/atop.raw", folder + "/logs"
+    peers = [subprocess.Popen(["atop", "-w", raw, "1", str(seconds)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENV),
+             subprocess.Popen([*daemon, "--log", logs], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENV)]
+    time.sleep(seconds + 0.5)
+    peers[1].terminate()
+    for peer in peers:
+        peer.wait()
+    path = logs + "/" + sorted(os.listdir(logs))[-1]
+    frames = json.loads(subprocess.run([BUILD + "/watop", "log", "--format", "json", path], stdout=subprocess.PIPE, check=True).stdout)["frames"]
+    own, theirs = os.path.getsize(path) / frames, os.path.getsize(raw) / seconds
+    print(f"\n{title}: {seconds} s, both at once\n{'watopd --log':32} {own:9.0f} bytes a sample\n{'atop -w':32} {theirs:9.0f} bytes a sample"
+          f"\nratio: {own / theirs:.3f} (1/{theirs / own:.1f})", flush=True)
+    shutil.rmtree(logs)
+    os.unlink(raw)
+
+
+# Each prints the seconds its work took, and its CPU time: what the command itself sees, not the start and end of the recorder.
+WORK = {
+    "one busy core": "x = 0\nfor i in range(20000000): x += i & 3",
+    "both cores busy": "c = os.fork()\nx = 0\nfor i in range(10000000): x += i & 3\nif c == 0: os._exit(0)\nos.waitpid(c, 0)",
+    "500 processes, one after the other": "for i in range(500): subprocess.run(['/bin/true'])",
+    "nothing but output, 200,000 lines": "for i in range(200000): os.write(2, b'a line of a benchmark that tells how it goes\\n')",
+}
+
+
+def record(folder, watop):
+    """A command alone against the same under watop record, in interleaved pairs."""
+    print(f"\nrecord: {ROUNDS} interleaved pairs, 1 sample a second; seconds by the command's own clock, medians (least to most)")
+    print(f"{'':36} {'alone':>21} {'record':>21} {'ratio':>6} {'CPU alone':>10} {'record':>7} {'ratio':>6}")
+    for name, work in WORK.items():
+        code = f"import os, subprocess, time\nbegan = time.monotonic()\n{work}\nprint(time.monotonic() - began, sum(os.times()[:4]))"
+        rows = {False: [], True: []}
+        for turn in range(ROUNDS):
+            for recorded in (False, True) if turn % 2 == 0 else (True, False):
+                argv = [watop, "record", "-q", "--force", "-o", folder + "/record.log", "--"] if recorded else []
+                with open(folder + "/record.err", "wb") as err:
+                    out = subprocess.run([*argv, sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=err, stdin=subprocess.DEVNULL, check=True).stdout
+                rows[recorded].append([float(x) for x in out.split()])
+        wall = {k: [r[0] for r in v] for k, v in rows.items()}
+        cpu = {k: statistics.median(r[1] for r in v) for k, v in rows.items()}
+        text = {k: f"{statistics.median(v):7.3f} ({min(v):.3f}-{max(v):.3f})" for k, v in wall.items()}
+        print(f"{name:36} {text[False]:>21} {text[True]:>21} {statistics.median(wall[True]) / statistics.median(wall[False]):6.3f}"
+              f" {cpu[False]:10.3f} {cpu[True]:7.3f} {cpu[True] / cpu[False]:6.3f}", flush=True)
+
+
 def main():
     watop, watopd, spawn = BUILD + "/watop", BUILD + "/watopd", TESTS + "/tests/lab_spawn"
     folder = tempfile.mkdtemp(prefix="watop-bench-", dir="/dev/shm")
@@ -166,6 +214,23 @@ def main():
             finally:
                 population.terminate()
                 population.wait()
+        if "log" in NAMES and shutil.which("atop"):
+            log_bytes("log, this machine as it is", folder, daemon)
+            population = subprocess.Popen([spawn, "2000", "1", "200"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            population.stdout.readline()
+            try:
+                log_bytes("log, 2,000 processes, a tenth of which wakes each second", folder, daemon)
+            finally:
+                population.stdin.close()
+                population.wait()
+        elif "log" in NAMES:
+            print("log: skipped: atop is not installed")
+        if "log" in NAMES and os.path.exists(TESTS + "/tests/bench_log"):
+            subprocess.run([TESTS + "/tests/bench_log"], check=True)
+        if "record" in NAMES:
+            record(folder, watop)
+        if "tracer" in NAMES and os.path.exists(TESTS + "/tests/bench_tracer"):
+            subprocess.run([sys.executable, os.path.join(os.path.dirname(__file__), "bench_tracer.py"), TESTS], check=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -19,12 +19,13 @@ check "sample/ knows only itself" < <(grep -nE '#include "(collectors|daemon|tui
 check "collectors/ knows only sample/" < <(grep -nE '#include "(daemon|tui)/' collectors/*.[ch])
 check "daemon/ does not know tui/" < <(grep -nE '#include "tui/' daemon/*.[ch])
 check "tui/ knows only sample/" < <(grep -nE '#include "(collectors|daemon)/' tui/*.[ch])
-check "only tui/screen.c knows curses" < <(grep -lE '#include <(ncurses|ncursesw/|curses|term)' ./*/*.[ch] | grep -v '^./tui/screen.c$')
+check "only tui/screen.c knows curses" < <(grep -lE '#include <(ncurses|ncursesw/|curses|term\.)' ./*/*.[ch] | grep -v '^./tui/screen.c$')
 check "only daemon/privs.c knows libcap" < <(grep -lE '#include <sys/capability' ./*/*.[ch] | grep -v '^./daemon/privs.c$')
-check "no printing and no exit below daemon/ and tui/" < <(grep -nE '\b(printf|puts|putchar|perror|exit)\(' sample/*.c collectors/*.c | grep -vE '_exit|sn?printf')
-check "no unbounded string function" < <(grep -nE '\b(strcpy|strcat|sprintf|vsprintf|gets|atoi|atol)\(' sample/*.c collectors/*.c daemon/*.c tui/*.c)
-check "no file above 800 lines" < <(wc -l ./*/*.[ch] tests/lab/*.[ch] | awk '$2 != "total" && $1 > 800')
-check "each file opens with what it is for" < <(for f in ./*/*.[ch] tests/lab/*.[ch]; do head -n 4 "$f" | grep -q '/\*' || echo "$f"; done)
+check "only the tracer knows libbpf" < <(grep -lE '#include <bpf/' ./*/*.[ch] | grep -vE '^./tests/(test|bench)_tracer.c$')
+check "no printing and no exit below daemon/ and tui/" < <(grep -nE '\b(printf|puts|putchar|perror|exit)\(' sample/*.c collectors/*.c collectors/bpf/*.c | grep -vE '_exit|sn?printf')
+check "no unbounded string function" < <(grep -nE '\b(strcpy|strcat|sprintf|vsprintf|gets|atoi|atol)\(' sample/*.c collectors/*.c collectors/bpf/*.c daemon/*.c tui/*.c)
+check "no file above 800 lines" < <(wc -l ./*/*.[ch] tests/lab/*.[ch] collectors/bpf/*.[ch] | awk '$2 != "total" && $1 > 800')
+check "each file opens with what it is for" < <(for f in ./*/*.[ch] tests/lab/*.[ch] collectors/bpf/*.[ch]; do head -n 4 "$f" | grep -q '/\*' || echo "$f"; done)
 check "nothing is left marked as unfinished" < <(grep -nE '\b(TODO|FIXME|XXX|HACK)\b' ./*/*.[ch] tests/*.py tests/*.sh dev | grep -v 'house.sh')
 check "every metric is set by somebody" < <(for name in $(grep -oE '^METRIC\([A-Z]+, [A-Z0-9_]+' sample/metrics.def | sed -E 's/METRIC\(([A-Z]+), ([A-Z0-9_]+)/\1_\2/'); do
   grep -qE "\b$name\b" collectors/*.c daemon/*.c || echo "$name"

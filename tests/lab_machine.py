@@ -136,6 +136,18 @@ def output(process, seconds=30):
     return out.decode(errors="replace"), errors.decode(errors="replace")
 
 
+def as_ordinary_user():
+    """What start() needs to run watop as a user without any rights."""
+    need_root()
+    if not shutil.which("setpriv"):
+        raise Skip("no setpriv")
+    place = folder()
+    os.chmod(place, 0o755)
+    for program in (WATOP, WATOPD):  # where another user may run them; watop finds watopd beside itself
+        shutil.copy(program, place)
+    return dict(before=("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"), binary=os.path.join(place, "watop"))
+
+
 def watop(verb, *options, before=(), binary=None):
     return start(*before, binary or WATOP, verb, "--private", *map(str, options))
 
@@ -199,10 +211,28 @@ def strangers():
             with contextlib.suppress(OSError, IndexError):
                 with open(f"/proc/{name}/stat", errors="replace") as file:
                     text = file.read()
-                comm, state = text[text.index("(") + 1:text.rindex(")")], text[text.rindex(")") + 2]
+                comm, (state, parent) = text[text.index("(") + 1:text.rindex(")")], text[text.rindex(")") + 2:].split()[:2]
+                if int(parent) in known:  # a child of what we started
+                    known.add(int(name))
+                    continue
                 waiter = comm.startswith(("lab_", "fio", "stress-ng")) and comm != "lab_spawn"
                 if waiter or state == "D":
                     found[int(name)] = (comm, not waiter)
+    return found
+
+
+def reactors():
+    """Cores on which somebody else's thread sleeps in a completion queue now."""
+    found = set()
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) not in known:
+            with contextlib.suppress(OSError, IndexError):
+                for tid in os.listdir(f"/proc/{name}/task"):
+                    with open(f"/proc/{name}/task/{tid}/wchan") as file:
+                        if not file.read().startswith(("io_cqring", "__io_cqring")):
+                            continue
+                    with open(f"/proc/{name}/task/{tid}/stat", errors="replace") as file:
+                        found.add(int(file.read().rsplit(")", 1)[1].split()[36]))
     return found
 
 
@@ -327,16 +357,16 @@ def fuse(*options):
 class Daemon:
     """A watopd of our own with its ring on /dev/shm."""
 
-    def __init__(self, interval, ring_size="16M"):
+    def __init__(self, interval, ring_size="16M", options=()):
         if not os.path.isdir("/dev/shm") or type_of("/dev/shm") != "tmpfs":
             raise Skip("/dev/shm is not a tmpfs")
-        self.folder, self.interval, self.process = folder("/dev/shm"), interval, None
+        self.folder, self.interval, self.options, self.process = folder("/dev/shm"), interval, options, None
         self.ring = os.path.join(self.folder, "ring")
         with open(os.path.join(self.folder, "ini"), "w") as file:
             file.write(f"[watopd]\nring_size = {ring_size}\n")
 
     def __enter__(self):
-        command = [WATOPD, "--ring", self.ring, "--config", os.path.join(self.folder, "ini"), "--interval", self.interval]
+        command = [WATOPD, "--ring", self.ring, "--config", os.path.join(self.folder, "ini"), "--interval", self.interval, *self.options]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                         env=ENV, preexec_fn=die_with_us)
         register(self.process)

@@ -1,6 +1,6 @@
 #pragma once
 /*
- * io_uring by raw system calls, for the lab's programs: a ring of 64 entries, one request at a time. No library, so that it is known
+ * io_uring by raw system calls, for the lab's programs: a ring of 64 entries, a few requests at a time. No library, so that it is known
  * exactly which calls the kernel sees.
  */
 #include <errno.h>
@@ -138,14 +138,41 @@ static inline int lab_cores(const char *list, int *cores, int most)
         return count;
 }
 
-/* Blocks until standard input ends; SIGTERM ends the program by itself. */
+static volatile sig_atomic_t lab_ended;
+
+static inline void lab_on_end(int signal)
+{
+        (void)signal;
+        lab_ended = 1;
+}
+
+/* SIGTERM and SIGINT end the waits of this thread, and lab_wait_for_end(). Without it they end the program by themselves. */
+static inline void lab_end_on_term(void)
+{
+        struct sigaction action = {.sa_handler = lab_on_end};
+        sigaction(SIGTERM, &action, NULL);
+        sigaction(SIGINT, &action, NULL);
+}
+
+/* Blocks until standard input ends, or a signal that ends. */
 static inline void lab_wait_for_end(void)
 {
         char byte[64];
         ssize_t n;
         do
                 n = read(0, byte, sizeof byte);
-        while (n > 0 || (n < 0 && errno == EINTR));
+        while (!lab_ended && (n > 0 || (n < 0 && errno == EINTR)));
+}
+
+/* A thread that waits for the end of standard input in place of the main one, which then sees lab_ended. */
+static inline void *lab_watch_input(void *arg)
+{
+        sigset_t all;
+        sigfillset(&all); /* signals are the main thread's: they end its waits */
+        pthread_sigmask(SIG_BLOCK, &all, NULL);
+        lab_wait_for_end();
+        lab_ended = 1;
+        return arg;
 }
 
 /* Value of "--name VALUE", or fallback. */

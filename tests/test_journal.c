@@ -87,7 +87,12 @@ static struct journal *start(uint64_t file_bytes, uint64_t total_bytes, uint64_t
 
 static void put(struct journal *journal, unsigned ticks, unsigned tasks)
 {
-        const struct timespec pause = {.tv_nsec = 200000}; /* the queue holds 256 */
+        /* The queue holds 256, and a slow machine must have time to write them. */
+#ifdef __SANITIZE_THREAD__
+        const struct timespec pause = {.tv_nsec = 5000000};
+#else
+        const struct timespec pause = {.tv_nsec = 1000000};
+#endif
         struct sealed s;
         uint64_t random = 3;
 

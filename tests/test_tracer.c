@@ -188,6 +188,9 @@ static void observe(struct tracer *tracer, unsigned core, long ms, struct tracer
         parts->disk_ns = after[core].disk_ns - before[core].disk_ns;
         parts->uring_ns = after[core].uring_ns - before[core].uring_ns;
         parts->other_ns = after[core].other_ns - before[core].other_ns;
+        parts->missed_disk_ns = after[core].missed_disk_ns - before[core].missed_disk_ns;
+        parts->missed_uring_ns = after[core].missed_uring_ns - before[core].missed_uring_ns;
+        parts->missed_other_ns = after[core].missed_other_ns - before[core].missed_other_ns;
         tracer_detach(tracer);
 }
 
@@ -212,14 +215,16 @@ static const char *core_text(void)
 
 enum fit { FITS, DISTURBED, DIFFERS };
 
-/* The sum of the core's parts is the kernel's iowait, but for interrupts in idle time: many fast requests of others disturb that. */
+/* The sum of the core's parts is the kernel's iowait, but for interrupts in idle time (many fast requests of others disturb that), and for
+ * spans in which a change of the core was kept from us: some part of them was idle. */
 static enum fit sum_fits(const struct tracer_core *parts, long kernel_ms)
 {
         int64_t sum_ms = (int64_t)(parts->disk_ns + parts->uring_ns + parts->other_ns) / 1000000, off = sum_ms - kernel_ms;
-        if (llabs(off) <= 2 * TICK_MS)
+        int64_t missed_ms = (int64_t)(parts->missed_disk_ns + parts->missed_uring_ns + parts->missed_other_ns) / 1000000;
+        if (off <= 2 * TICK_MS && off + missed_ms >= -2 * TICK_MS)
                 return FITS;
-        print_message("# core: disk %.3f uring %.3f other %.3f ms, kernel %ld ms, %llu requests\n", ms_of(parts->disk_ns),
-                ms_of(parts->uring_ns), ms_of(parts->other_ns), kernel_ms, (unsigned long long)requests);
+        print_message("# core: disk %.3f uring %.3f other %.3f ms, missed up to %lld, kernel %ld ms, %llu requests\n", ms_of(parts->disk_ns),
+                ms_of(parts->uring_ns), ms_of(parts->other_ns), (long long)missed_ms, kernel_ms, (unsigned long long)requests);
         return off > 0 && requests > 500 ? DISTURBED : DIFFERS;
 }
 

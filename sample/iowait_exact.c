@@ -130,6 +130,19 @@ static void put_traced(const struct iowait_exact *exact, int64_t traced, int64_t
         parts->uring_min = parts->uring_max = parts->uring;
 }
 
+/* Who sleeps still, and of whom nothing is known yet, may wait for a device that is stuck: as without tracing, it is disk as far as devices had
+ * requests open. Returns how much was moved. */
+static int64_t doubt_unsure(const struct iowait_exact *exact, int64_t unsure, int64_t ceiling, struct iowait_parts *parts)
+{
+        int64_t moved = least(least(unsure, parts->other), most(0, ceiling - parts->disk));
+
+        if (exact->unsure_ns <= 0 || moved <= 0)
+                return 0;
+        parts->disk += moved;
+        parts->other -= moved;
+        return moved;
+}
+
 /* Iowait of sleepers from before, whose rings are not known to be idle: a real wait is never called uring, so it is disk up to the ceiling,
  * else other. */
 static void doubt_seeded(int64_t seeded, int64_t ceiling, struct iowait_parts *parts)
@@ -176,6 +189,9 @@ static struct iowait_exact fill_missed(const struct iowait_exact *traced, int64_
         if (fill <= 0)
                 return exact;
         int64_t disk = share(exact.missed_disk_ns, fill, missed), uring = least(share(exact.missed_uring_ns, fill, missed), fill - disk);
+        int64_t real = exact.disk_ns + exact.other_ns;
+        if (real > 0) /* whoever was a guess was one then too */
+                exact.unsure_ns += share(fill - uring, exact.unsure_ns, real);
         exact.disk_ns += disk;
         exact.uring_ns += uring;
         exact.other_ns += fill - disk - uring;
@@ -200,6 +216,7 @@ void iowait_split_exact(const struct iowait_input *input, size_t i, int64_t ceil
         int64_t gap = iowait - traced, covered = gap <= GAP_TICKS * TICK_NS + iowait / GAP_SHARE ? iowait : traced;
         int64_t most_disk = least(iowait, most(0, ceiling));
         put_traced(exact, traced, covered, parts);
+        int64_t doubtful = doubt_unsure(exact, share(exact->unsure_ns, covered, traced), most_disk, parts);
         bool known = exact->seeded_ns <= 0 || seeded_are_idle(input, exact);
         int64_t seeded = known ? 0 : least(share(exact->seeded_ns, covered, traced), parts->uring);
         if (seeded > 0)
@@ -207,5 +224,5 @@ void iowait_split_exact(const struct iowait_input *input, size_t i, int64_t ceil
         if (covered < iowait)
                 add_rules(&rules, iowait - covered, iowait, parts);
         limit_disk(most_disk, parts);
-        parts->level = covered < iowait || seeded > iowait / TRIFLE_SHARE ? rules.level : IOWAIT_EXACT;
+        parts->level = covered < iowait || seeded > iowait / TRIFLE_SHARE || doubtful > iowait / TRIFLE_SHARE ? rules.level : IOWAIT_EXACT;
 }

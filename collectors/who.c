@@ -143,6 +143,19 @@ static void credit(struct who *who, const struct tick *tick, struct who_one *thr
 
 /* ---- by tracing ---------------------------------------------------------------------------------------------------------------------- */
 
+/* Traced idle time has interrupts in it, the kernel's iowait has not; with many completions that is far more than rounding (70 against 61% of a
+ * core). Waiters are told in the kernel's measure, as their cores are. Within two ticks the two are the same. */
+static double kernel_share(const struct evidence *e, unsigned cpu)
+{
+        for (size_t i = 0; e->exact && i < e->core_count; i++) {
+                const struct iowait_exact *exact = &e->exact[i];
+                int64_t traced = exact->disk_ns + exact->uring_ns + exact->other_ns, iowait = e->cores[i].iowait_ns;
+                if (exact->cpu == cpu && exact->valid && iowait >= 0 && traced > iowait + 20000000)
+                        return (double)iowait / (double)traced;
+        }
+        return 1;
+}
+
 /* What a sleep was for may be a guess until it ends, so time can move from one part to another. Ours only grow, and their sum is never more
  * than the tracer's: a part that got too much waits until the others have caught up. */
 static void from_tracer(struct who *who, const struct tick *tick, const struct tracer_waiter *w)
@@ -163,6 +176,9 @@ static void from_tracer(struct who *who, const struct tick *tick, const struct t
                 left -= part[i];
         }
         thread->cores |= w->cores;
+        double share = all > before ? kernel_share(tick->evidence, w->cpu) : 1;
+        for (int i = 0; i < WHO_PARTS && share < 1; i++)
+                part[i] = (uint64_t)((double)part[i] * share);
         credit(who, tick, thread, part);
         /* What is pending was seen when it was submitted; not so for one that slept already at attach. */
         struct row *row = w->asleep && w->ring_wait && !w->seeded ? sample_find(tick->sample, SCOPE_WAITER, thread->key) : NULL;

@@ -393,6 +393,31 @@ static void corrected_guess_never_falls(void **state)
 }
 
 /* What a tracer still tells of threads that are gone does not go to who has their number now. */
+/* Traced idle time holds interrupts, the kernel's iowait does not: a process never shows more than its core. */
+static void traced_times_are_in_the_kernels_measure(void **state)
+{
+        struct run *r = *state;
+        struct iowait_core core = {.cpu = 0, .iowait_ns = 600 * MS, .valid = true};
+        struct iowait_exact exact = {.cpu = 0, .valid = true, .disk_ns = 700 * MS};
+        add_task(r, 500, 500, BORN(7));
+        trace(r, 0, 500, 500, BORN(7), 0, 0, 0);
+        tick(r);
+        r->evidence.cores = &core;
+        r->evidence.exact = &exact;
+        r->evidence.core_count = 1;
+        trace(r, 0, 500, 500, BORN(7), 700 * MS, 0, 0);
+        tick(r);
+        int64_t shown = PROCESS(500, BORN(7), WA_DISK);
+        assert_true(shown > (int64_t)(599 * MS) && shown <= (int64_t)(600 * MS));
+        core.iowait_ns = 690 * MS; /* two ticks are rounding */
+        trace(r, 0, 500, 500, BORN(7), 1400 * MS, 0, 0);
+        tick(r);
+        assert_int_equal(PROCESS(500, BORN(7), WA_DISK), shown + (int64_t)(700 * MS));
+        r->evidence.cores = NULL;
+        r->evidence.exact = NULL;
+        r->evidence.core_count = 0;
+}
+
 static void traced_ended_process_adds_nothing(void **state)
 {
         struct run *r = *state;
@@ -534,6 +559,7 @@ int main(void)
                 CASE(what_is_not_known_is_absent), CASE(cores_that_were_away_prove_nothing), CASE(process_keeps_what_its_ended_threads_had),
                 CASE(number_used_again_starts_anew), CASE(block_delay_counts_as_far_as_cores_waited), CASE(long_sleep_is_credited_once),
                 CASE(traced_processes_without_waits_have_none), CASE(corrected_guess_never_falls), CASE(traced_ended_process_adds_nothing),
+                CASE(traced_times_are_in_the_kernels_measure),
                 CASE(steady_allocates_nothing), CASE(short_lived_ones_do_not_pile_up),
                 CASE(process_has_its_waiters_rings), CASE(what_a_process_holds),
                 cmocka_unit_test(operations_have_names),

@@ -288,3 +288,25 @@ int control_tick(struct control *c, uint64_t *sequence)
         struct control_request request = make(CONTROL_TICK);
         return ask(c, &request, sequence, FRAME_MS);
 }
+
+int control_stream(struct control *c, int *fd, char *why, size_t size)
+{
+        struct control_request request = make(CONTROL_STREAM);
+        struct control_answer answer = { .length = 0 };
+        int r = control_call(c, &request, &answer, fd, SHORT_MS);
+        if (size > 0)
+                why[0] = 0;
+        if (r == 0 && answer.error == 0)
+                return *fd < 0 ? -EPROTO : 0;
+        if (r == 0 && *fd >= 0)
+                close(*fd);
+        *fd = -1;
+        if (r < 0)
+                return r;
+        if (size > 0) {
+                size_t length = answer.length < size - 1 ? answer.length : size - 1;
+                memcpy(why, answer.text, length);
+                why[length] = 0;
+        }
+        return -answer.error;
+}

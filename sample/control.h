@@ -13,16 +13,21 @@
 enum { CONTROL_MAGIC = 0x43505457, CONTROL_VERSION = 1, CONTROL_TEXT = 200 };
 
 enum control_verb {
-        CONTROL_HELLO = 1, /* answer: the ring's descriptor if it is a memfd, tick_ns, scopes it may give; value = those sampled without a lease */
+        CONTROL_HELLO = 1, /* answer: the ring's descriptor if it is a memfd, tick_ns, scopes it may give; value = those sampled without
+                            * a lease */
         CONTROL_LEASE,     /* value = mask of SCOPE_BIT and LEASE_x wanted from now on; answer value = what is granted */
         CONTROL_MARK,      /* text; takes an extra frame at once; answer value = its sequence number */
         CONTROL_STATUS,    /* text = one line about watopd */
         CONTROL_STEP,      /* captured machine only: take the next tick; answer value = its sequence, error ENODATA at the end */
         CONTROL_TICK,      /* take an extra frame at once; answer value = its sequence */
+        CONTROL_STREAM,    /* answer: the descriptor of the stream of block records (sample/stage_stream.h); EOPNOTSUPP: none here, and
+                            * text says why */
 };
 
 enum control_lease { LEASE_RINGS = 1u << 24, /* details of io_uring rings */ LEASE_CGROUPS = 1u << 25,
-        LEASE_EXACT = 1u << 26 /* the exact split, by tracing */ };
+        LEASE_EXACT = 1u << 26, /* the exact split, by tracing */
+        /* Block tracing, beside the scopes stage, latency, bio and sync: every record in the stream; calls too; single events too. */
+        LEASE_STREAM = 1u << 27, LEASE_SYNC = 1u << 28, LEASE_EVENTS = 1u << 29 };
 
 struct control_request {
         uint32_t magic, version, verb, length; /* length of text */
@@ -53,3 +58,5 @@ int control_lease(struct control *, uint64_t wanted, uint64_t *granted);
 int control_mark(struct control *, const char *text, uint64_t *sequence);
 int control_step(struct control *, uint64_t *sequence);
 int control_tick(struct control *, uint64_t *sequence);
+/* *fd for stream_open (sample/stage_stream.h). On failure why: what the other side says, or "". */
+int control_stream(struct control *, int *fd, char *why, size_t size);

@@ -8,8 +8,8 @@
 /* CRC-32 of a frame of `length` bytes (at least a frame head), its crc field taken as 0. */
 uint32_t frame_crc(const void *frame, size_t length);
 
-/* Offsets of rows are multiples of a thousandth of the tick: finer than any rate needs, and rows that were read one after the other have the same one, which
- * costs a log nothing. */
+/* Offsets of rows are multiples of a thousandth of the tick: finer than any rate needs, and rows that were read one after the other have
+ * the same one, which costs a log nothing. */
 static inline int32_t frame_offset_quantum(uint64_t tick_ns)
 {
         uint64_t us = tick_ns / 1000000;

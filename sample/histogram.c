@@ -35,6 +35,19 @@ void histogram_add(struct histogram *histogram, uint64_t ns)
                 ++*bucket;
 }
 
+void histogram_add_bucket(struct histogram *histogram, unsigned bucket, uint64_t samples)
+{
+        if (samples == 0 || bucket >= HISTOGRAM_BUCKETS)
+                return;
+        uint64_t low = histogram_floor(bucket), high = bucket < HISTOGRAM_STEPS ? low : histogram_floor(bucket + 1) - 1;
+        uint64_t middle = low + (high - low) / 2, most = middle > 0 ? UINT64_MAX / middle : UINT64_MAX;
+        extremes(histogram, low, high);
+        histogram->count += samples;
+        histogram->total = add_capped(histogram->total, samples > most ? UINT64_MAX : samples * middle, UINT64_MAX);
+        samples = samples < UINT32_MAX ? samples : UINT32_MAX;
+        histogram->buckets[bucket] = (uint32_t)add_capped(histogram->buckets[bucket], samples, UINT32_MAX);
+}
+
 void histogram_merge(struct histogram *histogram, const struct histogram *more)
 {
         if (more->count == 0)

@@ -31,6 +31,8 @@ static inline unsigned histogram_bucket(uint64_t ns)
 /* The smallest value of a bucket. */
 uint64_t histogram_floor(unsigned bucket);
 void histogram_add(struct histogram *, uint64_t ns);
+/* So many samples of which only the bucket is known: smallest and largest become the bucket's own ends, the total that of its middle. */
+void histogram_add_bucket(struct histogram *, unsigned bucket, uint64_t samples);
 /* Everything of `more` added; buckets stop at UINT32_MAX instead of going round. */
 void histogram_merge(struct histogram *, const struct histogram *more);
 /* The value that a part of all samples (0 .. 1) does not exceed; 0 of an empty one. Never outside min .. max. */

@@ -72,12 +72,14 @@ struct iowait_seen {
 /* One core by tracing, over the interval: time it was idle while such a waiter slept on it. Precedence disk, other, uring. */
 struct iowait_exact {
         unsigned cpu;
-        bool valid;                 /* traced for the whole interval */
+        bool valid;                 /* traced for the whole interval, */
+        bool partial;               /* or only for its last part: tracing began meanwhile */
         int64_t disk_ns, uring_ns, other_ns;
         int64_t unsure_ns;          /* of disk and other: which of the two is not known yet */
-        int64_t missed_disk_ns, missed_uring_ns, missed_other_ns; /* spans in which tracing missed a change of the core, by who slept: some part
-                                     * of them was idle, and is in none of the three */
-        int64_t seeded_ns;          /* of uring: by threads that slept already at attach; whether storage is pending for them is not traced */
+        /* spans in which tracing missed a change of the core, by who slept: some part of them was idle, and is in none of the three */
+        int64_t missed_disk_ns, missed_uring_ns, missed_other_ns;
+        /* of uring: by threads that slept already at attach; whether storage is pending for them is not traced */
+        int64_t seeded_ns;
         unsigned seeded;            /* so many threads */
 };
 

@@ -130,8 +130,8 @@ static void put_traced(const struct iowait_exact *exact, int64_t traced, int64_t
         parts->uring_min = parts->uring_max = parts->uring;
 }
 
-/* Who sleeps still, and of whom nothing is known yet, may wait for a device that is stuck: as without tracing, it is disk as far as devices had
- * requests open. Returns how much was moved. */
+/* Who sleeps still, and of whom nothing is known yet, may wait for a device that is stuck: as without tracing, it is disk as far as devices
+ * had requests open. Returns how much was moved. */
 static int64_t doubt_unsure(const struct iowait_exact *exact, int64_t unsure, int64_t ceiling, struct iowait_parts *parts)
 {
         int64_t moved = least(least(unsure, parts->other), most(0, ceiling - parts->disk));
@@ -213,7 +213,8 @@ void iowait_split_exact(const struct iowait_input *input, size_t i, int64_t ceil
         }
         if (traced <= 0)
                 return;
-        int64_t gap = iowait - traced, covered = gap <= GAP_TICKS * TICK_NS + iowait / GAP_SHARE ? iowait : traced;
+        int64_t gap = iowait - traced, spare = exact->partial ? 0 : GAP_TICKS * TICK_NS + iowait / GAP_SHARE;
+        int64_t covered = gap <= spare ? iowait : traced;
         int64_t most_disk = least(iowait, most(0, ceiling));
         put_traced(exact, traced, covered, parts);
         int64_t doubtful = doubt_unsure(exact, share(exact->unsure_ns, covered, traced), most_disk, parts);

@@ -9,9 +9,9 @@
  * and in pages, which we keep in ns and bytes; a tag says which unit divides the difference, and it travels in that unit. A value's
  * difference is itself taken against the last one when that is shorter (a core that is 98% idle grows by about the same each second).
  *
- * Two streams: what recurs (places, masks, short numbers, how long the others are), and behind it the bytes of long numbers and of texts, which
- * are noise. Apart, zstd finds the rows of processes that wake each second alike; mixed, each time in ns between them breaks a match. The last
- * 4 bytes are the length of the first stream.
+ * Two streams: what recurs (places, masks, short numbers, how long the others are), and behind it the bytes of long numbers and of texts,
+ * which are noise. Apart, zstd finds the rows of processes that wake each second alike; mixed, each time in ns between them breaks a match.
+ * The last 4 bytes are the length of the first stream.
  */
 #include "sample/log_code.h"
 
@@ -209,9 +209,9 @@ static uint64_t spread(uint64_t squeezed, uint64_t present)
 
 /* ---- writing ---------------------------------------------------------------------------------------------------------------------- */
 
-/* One byte: 3 bits of tag, 4 of the number or, with the top bit, of how many bytes it has in the second stream. Tags: 0-3 the growth in that
- * unit; 4, 5 against the last growth, in unit 0 or 1; 6 against the key (a task's start); 7 against the boot time of the row's read, in ms
- * (since when it is in its state). */
+/* One byte: 3 bits of tag, 4 of the number or, with the top bit, of how many bytes it has in the second stream. Tags: 0-3 the growth in
+ * that unit; 4, 5 against the last growth, in unit 0 or 1; 6 against the key (a task's start); 7 against the boot time of the row's read,
+ * in ms (since when it is in its state). */
 static void put_value(struct log_coder *coder, const uint64_t hints[2], uint64_t old, uint64_t *grew, uint64_t now)
 {
         uint64_t steps[2] = {now - old, now - old - *grew}, best = UINT64_MAX;
@@ -523,7 +523,8 @@ static uint64_t get_value(struct bytes_in *in, struct bytes_in *noise, const uin
                         number |= (uint64_t)get_byte(noise) << 8 * i;
         }
         unsigned tag = first & 7;
-        uint64_t now = tag >= 6 ? hints[tag - 6] + unzigzag(number) * (tag == 7 ? HINT_NS : 1) : old + unzigzag(number) * units[tag & 3] + (tag >= 4 ? *grew : 0);
+        uint64_t now = tag >= 6 ? hints[tag - 6] + unzigzag(number) * (tag == 7 ? HINT_NS : 1) :
+                old + unzigzag(number) * units[tag & 3] + (tag >= 4 ? *grew : 0);
         *grew = now - old;
         return now;
 }

@@ -1,8 +1,8 @@
 /*
  * Descriptors made from metrics.def, and the value of a column between two samples.
  *
- * All formulas are rows of the table; the code below knows the operations, never the metrics. Sums of several terms skip a term that this kernel
- * does not have (discards before 4.18) but become absent when a term was reset, so that no half-true sum is shown.
+ * All formulas are rows of the table; the code below knows the operations, never the metrics. Sums of several terms skip a term that this
+ * kernel does not have (discards before 4.18) but become absent when a term was reset, so that no half-true sum is shown.
  */
 #include "sample/metric.h"
 
@@ -220,10 +220,10 @@ static bool parts_of(const struct state_row *row, const struct column *column, s
 }
 
 /*
- * Which mark the shown number needs, from its bounds. Bounds nearer than half a point, or a hundredth of the number, need none: the kernel's clock ticks are no
- * finer (two ticks in a second are two points).
+ * Which mark the shown number needs, from its bounds. Bounds nearer than half a point, or a hundredth of the number, need none: the
+ * kernel's clock ticks are no finer (two ticks in a second are two points).
  */
-static enum value_mark mark_of(double number, double low, double high)
+enum value_mark metric_mark(double number, double low, double high)
 {
         double tolerance = number * 0.01 > 0.5 ? number * 0.01 : 0.5;
         bool under = number - low > tolerance, over = high - number > tolerance;
@@ -257,7 +257,7 @@ static struct value value_of(const struct column *column, const struct parts *pa
                 value.flags |= VALUE_CLAMPED;
                 value.number = value.low = value.high = 0;
         }
-        value.mark = mark_of(value.number, value.low, value.high);
+        value.mark = metric_mark(value.number, value.low, value.high);
         return value;
 }
 
@@ -320,7 +320,8 @@ struct value metric_value(const struct state *state, const struct state_row *row
         return absent;
 }
 
-struct value metric_value_all(const struct state *state, const struct column *column, bool (*keep)(const struct state_row *, void *), void *arg)
+struct value metric_value_all(const struct state *state, const struct column *column, bool (*keep)(const struct state_row *, void *),
+        void *arg)
 {
         enum scope scope = metric_view(column->view)->scope;
         struct parts sum = {0};
@@ -343,7 +344,8 @@ struct value metric_value_all(const struct state *state, const struct column *co
         return any ? value_of(column, &sum) : (struct value){.kind = VALUE_ABSENT};
 }
 
-struct value metric_value_sum(const struct state *state, const struct column *column, bool (*keep)(const struct state_row *, void *), void *arg)
+struct value metric_value_sum(const struct state *state, const struct column *column, bool (*keep)(const struct state_row *, void *),
+        void *arg)
 {
         enum scope scope = metric_view(column->view)->scope;
         struct value sum = {.kind = VALUE_ABSENT};
@@ -362,14 +364,14 @@ struct value metric_value_sum(const struct state *state, const struct column *co
                 sum.flags |= value.flags;
         }
         if (sum.kind == VALUE_NUMBER)
-                sum.mark = mark_of(sum.number, sum.low, sum.high);
+                sum.mark = metric_mark(sum.number, sum.low, sum.high);
         return sum;
 }
 
 /* ---- text of a value ---------------------------------------------------------------------------------------------------------------- */
 
-/* A number with a fixed count of decimals. Tables of thousands of cells spend most of their time here, and printf's exact way is ten times slower; this one
- * rounds the scaled number, so that an exact half may fall the other way. No locale has a say. */
+/* A number with a fixed count of decimals. Tables of thousands of cells spend most of their time here, and printf's exact way is ten times
+ * slower; this one rounds the scaled number, so that an exact half may fall the other way. No locale has a say. */
 static size_t print_fixed(char *buffer, size_t size, unsigned decimals, double number)
 {
         static const double scales[] = {1, 10, 100, 1000, 1e4, 1e5, 1e6};

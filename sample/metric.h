@@ -54,6 +54,8 @@ enum view_id {
 };
 
 #define SCOPE_BIT(s) (UINT32_C(1) << (s))
+/* Scopes of block tracing, which costs something: only while somebody asks for them (a lease), never by settings. */
+#define SCOPES_TRACED (SCOPE_BIT(SCOPE_STAGE) | SCOPE_BIT(SCOPE_LATENCY) | SCOPE_BIT(SCOPE_BIO) | SCOPE_BIT(SCOPE_SYNC))
 #define ROW_SLOTS 64
 
 enum metric_kind { KIND_COUNTER, KIND_TIME, KIND_GAUGE, KIND_CODE, KIND_TEXT };
@@ -149,6 +151,8 @@ struct value metric_value_all(const struct state *, const struct column *, bool 
 /* Sum over rows of each row's own value (the SUM row of the cpu table): absent when no row has one. */
 struct value metric_value_sum(const struct state *, const struct column *, bool (*keep)(const struct state_row *, void *), void *arg);
 
+/* The mark that a number between these bounds is shown with. */
+enum value_mark metric_mark(double number, double low, double high);
 /* Text of a value in at most `size` bytes, NUL-terminated, as the screen and tables show it: "-" absent, "<62.0", ">62.0",
  * "62.0~". Never uses the locale. Returns the length. */
 size_t value_format(char *buffer, size_t size, const struct value *, unsigned decimals);

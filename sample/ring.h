@@ -55,8 +55,8 @@ struct ring_info {
 int ring_info(struct ring *, struct ring_info *);
 /* True while the writer lives: it holds its lock (path rings) and beat within 3 s of now. */
 bool ring_alive(struct ring *, uint64_t mono_now_ns);
-/* True while the writer is there, whether its heart beats or not: it holds its lock and did not end the ring. Not alive, but held: it is stopped
- * or hangs. */
+/* True while the writer is there, whether its heart beats or not: it holds its lock and did not end the ring. Not alive, but held: it is
+ * stopped or hangs. */
 bool ring_held(struct ring *);
 /* For a program that installs its own SIGBUS handler after ring_open: ask this first with si_addr; true = a ring's file was cut short, it
  * is dealt with, return from the handler. (A handler that was there before ring_open is kept and called.) */

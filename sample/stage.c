@@ -213,7 +213,8 @@ static void attach(struct request *request, struct part *part)
         link_remove(&part->chain);
         link_append(&request->parts, &part->chain);
         part->request = request;
-        if (request->q == 0) { /* its first bio speaks for it */
+        part->head = request->q == 0;
+        if (part->head) { /* its first bio speaks for it */
                 request->q = part->q;
                 request->process = part->bio->process;
                 request->kind = part->bio->kind;
@@ -253,6 +254,7 @@ static void release(struct stage_set *set, struct request *request, const struct
                         continue;
                 link_remove(&part->chain);
                 part->request = NULL;
+                part->head = false;
                 part_wait(set, part);
         }
         request->sectors = event->sectors;
@@ -291,8 +293,7 @@ static int on_queue(struct stage_set *set, struct device *device, const struct s
         bio->process = process;
         bio->pid = event->pid;
         bio->direction = flush ? STAGE_FLUSHES : event->direction;
-        bio->kind = event->flags & STAGE_IS_META ? STAGE_META : event->flags & STAGE_IS_SYNC ? STAGE_SYNC :
-                event->direction == STAGE_READ && !(event->flags & STAGE_IS_AHEAD) ? STAGE_SYNC : STAGE_ASYNC;
+        bio->kind = stage_kind_of(event->direction, event->flags);
         bio->flags = event->flags;
         bio->start = event->sector;
         bio->sectors = event->sectors;
@@ -559,6 +560,7 @@ static int on_complete(struct stage_set *set, struct device *device, const struc
                         continue;
                 if (event->error)
                         part->bio->error = event->error;
+                part->request_sectors = request->sectors;
                 int failed = part_end_at(set, part, event->time);
                 r = r < 0 ? r : failed;
         }
@@ -611,8 +613,13 @@ static int flush_request(struct stage_set *set, struct device *device, const str
         } else if (event->action == STAGE_C && device->flush_issued) {
                 struct request request = {.device = device, .direction = STAGE_FLUSHES, .kind = STAGE_SYNC, .d = device->flush_issued,
                         .d1 = device->flush_issued};
-                const struct part *first = oldest_flush(set, device, true, 0);
+                struct part *first = oldest_flush(set, device, true, 0);
                 int r = 0;
+                if (first && first->d1) { /* queued before it was issued */
+                        first->head = true;
+                        first->d = device->flush_issued;
+                        first->flushed = event->time;
+                }
                 if (first)
                         request.process = first->bio->process;
                 else
@@ -726,6 +733,7 @@ void stage_finish(struct stage_set *set)
         for (size_t i = 0; i < set->device_count; i++)
                 while (set->devices[i]->held.next != &set->devices[i]->held)
                         held_pass(set, set->devices[i]);
+        stage_live_finish(set);
 }
 
 void stage_forget(struct stage_set *set)

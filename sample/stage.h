@@ -102,8 +102,21 @@ struct stage_done {
         const struct stage_row *row;
         uint64_t sector, sectors, q, g, i, m, d, c;
         uint64_t stage[STAGE_COUNT], cause[CAUSE_COUNT]; /* ns on the way of the part that ended last */
+        uint32_t seen;          /* bits of the stages that it went through, be it in 0 ns */
         const struct stage_process *front; /* whose bios were most of those open on the device at Q; NULL = none was */
         uint64_t front_open, open;         /* how many of it, and of all */
+        /* What a record needs beside (stage_to_record); of the same part. */
+        uint64_t d1, data, given;          /* first issue; the device had the data; end of the flush after it, UINT64_MAX = none */
+        uint64_t inserted;                 /* a merged part's request came to the scheduler; UINT64_MAX = it did not */
+        uint64_t id;                       /* the same for all parts of a bio, never 0 */
+        uint64_t part_sector;
+        uint32_t part_sectors, request_sectors, tid, requeues;
+        uint16_t told;                     /* parts of the bio that the callbacks were told, with this one */
+        int32_t error;
+        uint8_t flags;                     /* stage_flags of its first event */
+        bool split, last;                  /* the bio was; this part ended it */
+        bool head;                         /* it speaks for its request */
+        bool driver;                       /* no request was seen of it: the driver took the bio */
 };
 
 struct stage_options {
@@ -111,6 +124,9 @@ struct stage_options {
         /* Called for every completed bio. May be NULL. */
         void (*done)(void *own, const struct stage_done *);
         void *own;
+        /* Called for each part of a split bio that ends before the last one: only its stages count. May be NULL. */
+        void (*part)(void *own, const struct stage_done *);
+        bool no_histograms;     /* rows hold sums only, which takes a tenth of the memory: for who listens to `done` and `part` */
 };
 
 struct stage_set;
@@ -118,6 +134,19 @@ int stage_new(const struct stage_options *, struct stage_set **);
 void stage_free(struct stage_set *);
 /* In order of time. 0 or -ENOMEM. */
 int stage_event(struct stage_set *, const struct stage_event *);
+/* A record of a live tracer (stage_record.h): a bio that has ended is counted, with the process `tgid`; a name is kept; an event goes to
+ * stage_event, a loss to stage_lost; others are ignored. 0 or -ENOMEM. Bios of one set come as records or as events, not both. */
+struct stage_record;
+int stage_record(struct stage_set *, const struct stage_record *);
+/*
+ * The way back: the RECORD_BIO of what a callback was told, so that a source that has events only can fill the stream with what a tracer of
+ * bios would. With both callbacks `part` gives RECORD_PIECEs, `done` what ends the bio. Without `part` a split bio is one RECORD_LAST of
+ * one part, the one that ended last, with all sectors: the bio's sums stay right, its other parts' stages and requests are missing. Lost in
+ * both: requests whose first bio was not seen; of a request that was completed piecemeal, what followed its first bio's end; the kernel's
+ * own flush requests that served no bio without data; which thread group queued it: tgid is the process that it counts for. An event at
+ * time 0 becomes one at 1. 0, or -EINVAL: it has no end.
+ */
+int stage_to_record(const struct stage_done *, struct stage_record *);
 /* The source lost this many events here (0 = it does not know how many). */
 void stage_lost(struct stage_set *, uint64_t events);
 /* The end: what waits for a possible later event (writes past the cache) is counted. */
@@ -128,6 +157,8 @@ const struct stage_row *stage_get_row(const struct stage_set *, size_t);
 size_t stage_devices(const struct stage_set *);
 const struct stage_device *stage_get_device(const struct stage_set *, size_t);
 const struct stage_counts *stage_get_counts(const struct stage_set *);
+/* Bios that are open, or of which some part has ended and others are waited for. */
+size_t stage_unfinished(const struct stage_set *);
 /* When the oldest bio that is open on a device was queued; false: none is. */
 bool stage_oldest(const struct stage_set *, uint32_t device, uint64_t *time);
 

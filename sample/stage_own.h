@@ -36,8 +36,10 @@ struct part {
         uint64_t start, q, g, i, m, d1, d, c;
         uint64_t given;          /* written past the cache: the flush after the data was done; else 0 */
         uint64_t inserted;       /* a merged part's request: when it came to the scheduler */
-        uint32_t sectors;
+        uint64_t flushed;        /* a flush bio that speaks for the flush request: when that ended */
+        uint32_t sectors, request_sectors;
         bool held;
+        bool head;               /* the first of its request */
         bool of_request;         /* ended by a request that nothing else was seen of */
 };
 
@@ -46,7 +48,7 @@ struct bio {
         struct device *device;
         struct part *parts;
         uint64_t order;
-        uint32_t process, pid, open_parts, epoch;
+        uint32_t process, pid, open_parts, told, epoch;
         uint32_t front, front_open, open;
         uint8_t direction, kind, flags;
         bool split, merged;
@@ -86,6 +88,7 @@ struct stage_set {
         uint64_t order;
         uint32_t epoch;              /* goes up when events were lost */
         struct device *last_device;
+        struct live *live;           /* stage_live.c: NULL until a record comes */
 };
 
 static inline void link_init(struct link *head)
@@ -116,6 +119,12 @@ static inline unsigned hash(uint32_t device, uint64_t sector)
         return (unsigned)(h >> 52); /* STAGE_HASH is 2^12 */
 }
 
+static inline uint8_t stage_kind_of(uint8_t direction, uint8_t flags)
+{
+        return flags & STAGE_IS_META ? STAGE_META : flags & STAGE_IS_SYNC ? STAGE_SYNC :
+                direction == STAGE_READ && !(flags & STAGE_IS_AHEAD) ? STAGE_SYNC : STAGE_ASYNC;
+}
+
 static inline uint64_t part_end(const struct part *part) { return part->start + part->sectors; }
 static inline uint64_t request_end(const struct request *request) { return request->start + request->sectors; }
 
@@ -136,6 +145,19 @@ int stage_find_process(struct stage_set *, uint32_t pid, const char *name, uint3
 /* A part ended; last: its bio, too. A request ended. */
 int stage_count_part(struct stage_set *, const struct part *, bool last);
 int stage_count_request(struct stage_set *, const struct request *, uint64_t end);
+/* Only if it is known already. */
+void stage_rename_process(struct stage_set *, uint32_t pid, const char *name);
+/* A part's way as causes, one after the other from its q on: no pieces of 0 ns. Returns how many. */
+enum { STAGE_CUTS = 6 };
+struct stage_cut { uint64_t until; uint8_t cause; };
+unsigned stage_cut(const struct part *, struct stage_cut cuts[STAGE_CUTS]);
 void stage_own_count(struct stage_set *, struct device *, uint32_t process, int step);
 /* Of the others' open bios, whose are the most. */
 void stage_own_front(const struct device *, struct bio *);
+/* stage_live.c: what waits for more of its bio is given up; all is forgotten. */
+void stage_live_finish(struct stage_set *);
+size_t stage_live_open(const struct stage_set *);
+void stage_live_free(struct stage_set *);
+/* As stage_cut, of a RECORD_BIO in its own times; *q is where the first begins. 0: it has not ended, or in no time. */
+struct stage_record;
+unsigned stage_record_cuts(const struct stage_record *, struct stage_cut cuts[STAGE_CUTS], uint64_t *q);

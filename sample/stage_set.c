@@ -177,6 +177,17 @@ int stage_find_process(struct stage_set *set, uint32_t pid, const char *name, ui
         return 0;
 }
 
+void stage_rename_process(struct stage_set *set, uint32_t pid, const char *name)
+{
+        uint32_t number;
+
+        for (uint32_t slot = mix(pid, 1) % PROCESS_SLOTS; set->process_hash[slot]; slot = (slot + 1) % PROCESS_SLOTS)
+                if (set->processes[set->process_hash[slot] - 1]->pid == pid) {
+                        stage_find_process(set, pid, name, &number);
+                        return;
+                }
+}
+
 /* NULL: no memory. A full table's last row takes all others of whatever device: it is never reached by real traces, and counted. */
 static struct stage_row *find_row(struct stage_set *set, uint32_t device, uint8_t direction, uint8_t kind, uint32_t process)
 {
@@ -240,6 +251,8 @@ struct way {
         uint64_t at, stage[STAGE_COUNT], cause[CAUSE_COUNT];
         uint32_t seen;
         uint64_t backwards;
+        struct stage_cut *cuts; /* NULL: nobody wants them */
+        unsigned cut_count;
 };
 
 static void step_as(struct way *way, enum stage stage, enum stage_cause cause, uint64_t until)
@@ -251,6 +264,8 @@ static void step_as(struct way *way, enum stage stage, enum stage_cause cause, u
         way->cause[cause] += passed;
         way->seen |= UINT32_C(1) << stage;
         way->at += passed;
+        if (way->cuts && passed && way->cut_count < STAGE_CUTS)
+                way->cuts[way->cut_count++] = (struct stage_cut){.until = way->at, .cause = (uint8_t)cause};
 }
 
 static void step(struct way *way, enum stage stage, uint64_t until)
@@ -306,26 +321,49 @@ static void walk(struct way *way, const struct part *part)
         }
 }
 
-static int sample_add(struct histogram **histogram, uint64_t ns)
+unsigned stage_cut(const struct part *part, struct stage_cut cuts[STAGE_CUTS])
 {
+        struct way way = {.cuts = cuts};
+
+        walk(&way, part);
+        return way.cut_count;
+}
+
+static int sample_add(const struct stage_set *set, struct histogram **histogram, uint64_t ns)
+{
+        if (set->options.no_histograms)
+                return 0;
         if (*histogram == NULL && (*histogram = calloc(1, sizeof **histogram)) == NULL)
                 return -ENOMEM;
         histogram_add(*histogram, ns);
         return 0;
 }
 
-static void tell(const struct stage_set *set, const struct stage_row *row, const struct part *part, const struct way *way)
+typedef void stage_call(void *own, const struct stage_done *);
+
+static void tell(const struct stage_set *set, const struct stage_row *row, const struct part *part, const struct way *way, bool last)
 {
-        const struct bio *bio = part->bio;
+        struct bio *bio = part->bio;
+        stage_call *call = last ? set->options.done : set->options.part;
+
+        if (call == NULL)
+                return;
+        bio->told++;
         struct stage_done done = {.row = row, .sector = bio->start, .sectors = bio->sectors, .q = part->q - 1, .g = part->g - 1,
                 .i = part->i - 1, .m = part->m - 1,
-                .d = part->d - 1, .c = (part->given ? part->given : part->c) - 1, .open = bio->open, .front_open = bio->front_open};
+                .d = part->d - 1, .c = (part->given ? part->given : part->c) - 1, .open = bio->open, .front_open = bio->front_open,
+                .seen = way->seen, .d1 = part->d1 - 1, .data = (part->flushed ? part->flushed : part->c) - 1,
+                .given = (part->flushed ? part->c : part->given) - 1, .inserted = part->inserted - 1, .id = bio->order,
+                .part_sector = part->start, .part_sectors = part->sectors, .request_sectors = part->request_sectors, .tid = bio->pid,
+                .requeues = bio->requeues, .told = (uint16_t)(bio->told < UINT16_MAX ? bio->told : UINT16_MAX), .error = bio->error,
+                .flags = bio->flags, .split = bio->split, .last = last, .head = part->head,
+                .driver = !part->d1 && !part->g && !part->m && !part->i && !part->of_request && bio->direction != STAGE_FLUSHES};
 
         if (bio->front_open)
                 done.front = set->processes[bio->front];
         memcpy(done.stage, way->stage, sizeof done.stage);
         memcpy(done.cause, way->cause, sizeof done.cause);
-        set->options.done(set->options.own, &done);
+        call(set->options.own, &done);
 }
 
 int stage_count_part(struct stage_set *set, const struct part *part, bool last)
@@ -344,10 +382,12 @@ int stage_count_part(struct stage_set *set, const struct part *part, bool last)
         for (int stage = 0; r == 0 && stage < STAGE_COUNT; stage++) {
                 if (!(way.seen & UINT32_C(1) << stage))
                         continue;
-                r = sample_add(&row->bio[stage], way.stage[stage]);
+                r = sample_add(set, &row->bio[stage], way.stage[stage]);
                 if (last)
                         row->path[stage] += way.stage[stage];
         }
+        if (r == 0 && !last)
+                tell(set, row, part, &way, false);
         if (r < 0 || !last)
                 return r;
         for (int cause = 0; cause < CAUSE_COUNT; cause++)
@@ -362,8 +402,7 @@ int stage_count_part(struct stage_set *set, const struct part *part, bool last)
                 row->spoilt++;
                 set->counts.spoilt++;
         }
-        if (set->options.done)
-                tell(set, row, part, &way);
+        tell(set, row, part, &way, true);
         return 0;
 }
 
@@ -390,7 +429,7 @@ int stage_count_request(struct stage_set *set, const struct request *request, ui
         }
         row->requests++;
         for (int stage = 0; stage < STAGE_COUNT; stage++)
-                if (way.seen & UINT32_C(1) << stage && sample_add(&row->request[stage], way.stage[stage]) < 0)
+                if (way.seen & UINT32_C(1) << stage && sample_add(set, &row->request[stage], way.stage[stage]) < 0)
                         return -ENOMEM;
         return 0;
 }
@@ -451,6 +490,7 @@ void stage_free(struct stage_set *set)
         if (set == NULL)
                 return;
         stage_forget(set);
+        stage_live_free(set);
         for (size_t i = 0; i < set->row_count; i++) {
                 for (int stage = 0; stage < STAGE_COUNT; stage++) {
                         free(set->rows[i]->bio[stage]);
@@ -475,6 +515,8 @@ const struct stage_row *stage_get_row(const struct stage_set *set, size_t i) { r
 size_t stage_devices(const struct stage_set *set) { return set->device_count; }
 const struct stage_device *stage_get_device(const struct stage_set *set, size_t i) { return &set->devices[i]->shown; }
 const struct stage_counts *stage_get_counts(const struct stage_set *set) { return &set->counts; }
+
+size_t stage_unfinished(const struct stage_set *set) { return set->open + stage_live_open(set); }
 
 bool stage_oldest(const struct stage_set *set, uint32_t device, uint64_t *time)
 {

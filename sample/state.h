@@ -35,8 +35,8 @@ int state_apply(struct state *, const void *frame, const struct schema *);
 void state_lost(struct state *);
 /* What is known now becomes the base of the next interval; gone rows are dropped (in an interval without end, when they are very many). */
 void state_base(struct state *);
-/* Nobody knows what happened up to now (the source was away): what is known becomes the base, and until state_base the interval is absent and
- * its gap is this one. */
+/* Nobody knows what happened up to now (the source was away): what is known becomes the base, and until state_base the interval is absent
+ * and its gap is this one. */
 void state_gap(struct state *, enum gap);
 /* Forget all: the next frame is a new beginning. */
 void state_clear(struct state *);

@@ -15,9 +15,9 @@ int streams_open(void)
                 if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF)
                         continue;
                 /* The lowest free number is given, so it is the closed one. A root without /dev has at least "/". */
-                int got = open("/dev/null", modes[fd] | O_NOCTTY);
+                int got = open("/dev/null", modes[fd] | O_NOCTTY | O_CLOEXEC); /* what we exec finds it closed, as without us */
                 if (got < 0)
-                        got = open("/", O_RDONLY | O_DIRECTORY);
+                        got = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
                 if (got < 0)
                         return -errno;
                 if (got != fd) {

@@ -13,6 +13,7 @@ struct row {
         const char *name;   /* with a '*' at its end: a prefix */
         const char *word;
         enum wchan_kind kind;
+        bool apart;         /* nothing to do with I/O: wchan_apart */
 };
 
 static const struct row rows[] = {
@@ -114,8 +115,6 @@ static const struct row rows[] = {
         {"vm_mmap_pgoff", "memory map lock", WCHAN_PLAIN},
         {"__vm_munmap", "memory map lock", WCHAN_PLAIN},
         {"do_mprotect_pkey", "memory map lock", WCHAN_PLAIN},
-        {"wait_for_vfork_done", "vfork child", WCHAN_PLAIN},
-        {"kernel_clone", "vfork child", WCHAN_PLAIN},
         {"wait_for_completion", "completion", WCHAN_PLAIN},
         {"wait_for_completion_killable", "completion", WCHAN_PLAIN},
         {"wait_for_completion_timeout", "completion", WCHAN_PLAIN},
@@ -123,6 +122,9 @@ static const struct row rows[] = {
         {"__flush_work", "work queue", WCHAN_PLAIN},
         {"__wait_rcu_gp", "RCU grace period", WCHAN_PLAIN},
         {"msleep", "a pause", WCHAN_PLAIN},
+        /* kernel/fork.c: in D until the child executes something or ends */
+        {"wait_for_vfork_done", "vfork child", WCHAN_PLAIN, true},
+        {"kernel_clone", "vfork child", WCHAN_PLAIN, true},
         /* words only */
         {"__mutex_lock*", "mutex", WCHAN_UNKNOWN},
         {"mutex_lock*", "mutex", WCHAN_UNKNOWN},
@@ -152,6 +154,39 @@ static const struct row rows[] = {
         {"__io_cqring_wait*", "io_uring completions", WCHAN_UNKNOWN},
         {"io_cqring_schedule_timeout", "io_uring completions", WCHAN_UNKNOWN},
         {"io_wq_worker*", "an idle io_uring worker", WCHAN_UNKNOWN},
+        /* Sleeps in S: a task that was in D is met in one when it went on meanwhile. So nothing is concluded of what it was in before. */
+        {"do_wait", "a child", WCHAN_UNKNOWN, true},                      /* kernel/exit.c */
+        {"kernel_wait4", "a child", WCHAN_UNKNOWN, true},
+        {"kernel_waitid*", "a child", WCHAN_UNKNOWN, true},
+        {"ptrace_stop", "a debugger", WCHAN_UNKNOWN, true},
+        {"do_signal_stop", "a signal", WCHAN_UNKNOWN, true},
+        {"sigsuspend", "a signal", WCHAN_UNKNOWN, true},
+        {"do_sigtimedwait*", "a signal", WCHAN_UNKNOWN, true},
+        {"futex_*", "a lock of the program", WCHAN_UNKNOWN, true},        /* kernel/futex/ */
+        {"hrtimer_nanosleep", "a timer", WCHAN_UNKNOWN, true},
+        {"do_nanosleep", "a timer", WCHAN_UNKNOWN, true},
+        {"common_nsleep*", "a timer", WCHAN_UNKNOWN, true},
+        {"alarm_timer_nsleep*", "a timer", WCHAN_UNKNOWN, true},
+        {"anon_pipe_read", "a pipe", WCHAN_UNKNOWN, true},                /* fs/pipe.c */
+        {"anon_pipe_write", "a pipe", WCHAN_UNKNOWN, true},
+        {"pipe_read", "a pipe", WCHAN_UNKNOWN, true},
+        {"pipe_write", "a pipe", WCHAN_UNKNOWN, true},
+        {"do_select", "poll", WCHAN_UNKNOWN, true},                       /* fs/select.c, fs/eventpoll.c */
+        {"do_poll*", "poll", WCHAN_UNKNOWN, true},
+        {"do_sys_poll", "poll", WCHAN_UNKNOWN, true},
+        {"poll_schedule_timeout*", "poll", WCHAN_UNKNOWN, true},
+        {"ep_poll", "poll", WCHAN_UNKNOWN, true},
+        {"do_epoll_wait", "poll", WCHAN_UNKNOWN, true},
+        {"inet_csk_accept", "a connection", WCHAN_UNKNOWN, true},         /* net/ */
+        {"__skb_wait_for_more_packets", "a socket", WCHAN_UNKNOWN, true},
+        {"sk_wait_data", "a socket", WCHAN_UNKNOWN, true},
+        {"sk_stream_wait_memory", "a socket", WCHAN_UNKNOWN, true},
+        {"unix_stream_*", "a socket", WCHAN_UNKNOWN, true},
+        {"unix_wait_for_peer", "a socket", WCHAN_UNKNOWN, true},
+        {"wait_woken", "a socket or terminal", WCHAN_UNKNOWN, true},
+        {"n_tty_read", "a terminal", WCHAN_UNKNOWN, true},
+        {"worker_thread", "work", WCHAN_UNKNOWN, true},                   /* kernel/workqueue.c, in I */
+        {"rescuer_thread", "work", WCHAN_UNKNOWN, true},
 };
 
 /* One '*' at the end, at the start, or both. */
@@ -191,6 +226,26 @@ enum wchan_kind wchan_kind(const char *wchan)
 {
         const struct row *row = find(wchan);
         return row ? row->kind : WCHAN_UNKNOWN;
+}
+
+bool wchan_apart(const char *wchan)
+{
+        const struct row *row = find(wchan);
+        return row && row->apart;
+}
+
+/* block/ and what only calls it: bios and requests on their way, or room for one. The page cache and locks are not among them, for they
+ * serve FUSE and NFS alike. */
+bool wchan_block_only(const char *wchan)
+{
+        static const char *const names[] = {"blk_io_schedule", "submit_bio_wait", "blk_execute_rq", "blk_mq_get_tag", "blkdev_direct_IO",
+                "__blkdev_direct_IO", "__blkdev_direct_IO_simple", "blkdev_issue_flush", "blkdev_issue_discard", "blkdev_issue_zeroout",
+                "__wait_on_buffer"};
+        size_t length = strcspn(wchan, "."); /* what the compiler added */
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+                if (strlen(names[i]) == length && strncmp(wchan, names[i], length) == 0)
+                        return true;
+        return false;
 }
 
 /* drivers/gpu/drm/i915: i915_request_wait and the GuC's waits sleep by io_schedule_timeout, in S when a signal may end them. */

@@ -20,5 +20,11 @@ enum wchan_kind {
 /* "page cache", "dirty throttling", ...; NULL when the table has none. */
 const char *wchan_word(const char *wchan);
 enum wchan_kind wchan_kind(const char *wchan);
+/* A wait for no I/O whatever: for a child (the parent of a vfork sleeps in D until it executes something), a clock, a lock of user space, a
+ * pipe. A task in D state may show one in which nobody sleeps in D: it went on between the two reads. Such tasks belong in no list of waits
+ * for I/O. */
+bool wchan_apart(const char *wchan);
+/* Whoever sleeps in it waits for a request or bio of a block device, whatever file it reads. */
+bool wchan_block_only(const char *wchan);
 /* Sleeps in it are counted as iowait although the state shown is S. (Completion-queue waits of io_uring are not meant.) */
 bool wchan_counted_in_s(const char *wchan);

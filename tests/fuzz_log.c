@@ -62,7 +62,8 @@ static void read_log(const char *path)
                 sink += note && length ? note[length - 1] : 0;
         }
         if (log_get_info(log, &info) == 0) {
-                sink += info.damaged_bytes + (uint64_t)log_seek_sequence(log, info.last_sequence) + (uint64_t)log_seek_time(log, info.first_real_ns);
+                sink += info.damaged_bytes + (uint64_t)log_seek_sequence(log, info.last_sequence) +
+                        (uint64_t)log_seek_time(log, info.first_real_ns);
                 sink += (uint64_t)log_next(log, &frame);
         }
         if (phases_build(log, &phases) == 0)
@@ -132,7 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
 }
 
-/* ---- seeds --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- seeds --------------------------------------------------------------------------------------------------------------------------- */
 
 static size_t file_seed(unsigned number, uint8_t *buffer, size_t size)
 {

@@ -1,7 +1,7 @@
 #pragma once
 /*
- * For the tests of the log and its fuzzer: temporary files, frames of a machine in which things happen, frames that are legal but no writer of ours makes,
- * and a comparison that names what differs.
+ * For the tests of the log and its fuzzer: temporary files, frames of a machine in which things happen, frames that are legal but no writer
+ * of ours makes, and a comparison that names what differs.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -70,7 +70,8 @@ static inline void machine_tick(struct sealed *s, uint64_t *random, unsigned tas
                         uint64_t old = 0;
                         if (metrics[m].kind == KIND_TEXT) {
                                 if (row_is_new(row) || sealed_random(random) % 50 == 0)
-                                        row_text(row, m, text, (size_t)snprintf(text, sizeof text, "text %u of %u", (unsigned)(sealed_random(random) % 9), (unsigned)id));
+                                        row_text(row, m, text, (size_t)snprintf(text, sizeof text, "text %u of %u",
+                                                (unsigned)(sealed_random(random) % 9), (unsigned)id));
                                 continue;
                         }
                         row_get(row, m, &old);
@@ -89,8 +90,10 @@ static inline size_t odd_frame(uint64_t *space, size_t words, uint64_t *random, 
         struct frame_head *head = (void *)space;
         memset(space, 0, words * 8);
         *head = (struct frame_head){.magic = FRAME_MAGIC, .layout = FRAME_LAYOUT, .sequence = sequence, .full_sequence = full_sequence,
-                .flags = (uint16_t)((full_sequence == sequence ? FRAME_FULL : 0u) | (sealed_random(random) % 8 == 0 ? FRAME_MARK : 0u)), .mono_ns = sealed_random(random), .boot_ns = sealed_random(random),
-                .real_ns = sealed_random(random), .tick_ns = sealed_random(random) % 3 * SECOND, .gap = (uint32_t)(sealed_random(random) % 6),
+                .flags = (uint16_t)((full_sequence == sequence ? FRAME_FULL : 0u) | (sealed_random(random) % 8 == 0 ? FRAME_MARK : 0u)),
+                .mono_ns = sealed_random(random), .boot_ns = sealed_random(random),
+                .real_ns = sealed_random(random), .tick_ns = sealed_random(random) % 3 * SECOND,
+                .gap = (uint32_t)(sealed_random(random) % 6),
                 .missed = (uint32_t)(sealed_random(random) % 2), .writer_ns = sequence / 7, .boot_id = {(uint8_t)(sequence / 5)}};
         if (sealed_random(random) % 5 == 0)
                 head->reserved[3] = 9;
@@ -105,8 +108,10 @@ static inline size_t odd_frame(uint64_t *space, size_t words, uint64_t *random, 
                 for (uint64_t rows = sealed_random(random) % 6; rows > 0; rows--, scope->rows++) {
                         struct row_head *row = (void *)at;
                         uint64_t body = sealed_random(random) % 12;
-                        *row = (struct row_head){.kind = ROW_VALUES, .length = (uint32_t)(sizeof *row + 8 * body), .flags = (uint16_t)(sealed_random(random) % 3),
-                                .key = {sealed_random(random) % 5, sealed_random(random) % 2}, .offset_us = (int32_t)sealed_random(random), .pad = (uint32_t)(sealed_random(random) % 4 / 3)};
+                        *row = (struct row_head){.kind = ROW_VALUES, .length = (uint32_t)(sizeof *row + 8 * body),
+                                .flags = (uint16_t)(sealed_random(random) % 3),
+                                .key = {sealed_random(random) % 5, sealed_random(random) % 2}, .offset_us = (int32_t)sealed_random(random),
+                                .pad = (uint32_t)(sealed_random(random) % 4 / 3)};
                         if (sealed_random(random) % 4 == 0) {
                                 row->kind = ROW_TOMBSTONE;
                                 row->reason = (uint8_t)(sealed_random(random) % 4);
@@ -114,7 +119,8 @@ static inline size_t odd_frame(uint64_t *space, size_t words, uint64_t *random, 
                                 row->offset_us = sealed_random(random) % 2 ? row->offset_us : 0;
                                 body = 0;
                         } else {
-                                row->present = sealed_random(random) & sealed_random(random) & ((UINT64_C(2) << sealed_random(random) % 63) - 1);
+                                row->present = sealed_random(random) & sealed_random(random);
+                                row->present &= (UINT64_C(2) << sealed_random(random) % 63) - 1;
                                 row->texts = row->present & sealed_random(random) & sealed_random(random);
                         }
                         for (uint64_t i = 0; i < body; i++) {

@@ -1,6 +1,6 @@
 /*
- * log_peer write FILE | read FILE: a log of made-up rows in which every value follows from the metric's name, and all values of a log's last frame, by
- * name. tests/log.sh builds it twice, with two versions of metrics.def, and lets each read what the other wrote.
+ * log_peer write FILE | read FILE: a log of made-up rows in which every value follows from the metric's name, and all values of a log's
+ * last frame, by name. tests/log.sh builds it twice, with two versions of metrics.def, and lets each read what the other wrote.
  */
 #include <stdio.h>
 #include <string.h>

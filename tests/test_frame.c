@@ -113,7 +113,8 @@ static void test_texts_travel_when_they_change(void **unused)
 /* Offsets are rounded down to thousandths of the tick: a row read before the pass began stays before it. */
 static void test_offsets(void **unused)
 {
-        const struct { int64_t us; int32_t sent; } cases[] = {{0, 0}, {999, 0}, {1000, 1000}, {54321, 54000}, {-1, -1000}, {-1000, -1000}, {-2500, -3000}};
+        const struct { int64_t us; int32_t sent; } cases[] = {{0, 0}, {999, 0}, {1000, 1000}, {54321, 54000}, {-1, -1000}, {-1000, -1000},
+                {-2500, -3000}};
         struct sealed s;
 
         (void)unused;

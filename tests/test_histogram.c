@@ -35,6 +35,30 @@ static void buckets_are_in_order(void **state)
         assert_int_equal(histogram_bucket(0), 0);
 }
 
+/* So many samples of a bucket at once are as that many one by one, but for what is inside of the bucket. */
+static void whole_buckets_add_up(void **state)
+{
+        static struct histogram one, many;
+        (void)state;
+        for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket += 7) {
+                memset(&many, 0, sizeof many);
+                memset(&one, 0, sizeof one);
+                histogram_add_bucket(&many, bucket, 0);
+                assert_int_equal(many.count, 0);
+                histogram_add_bucket(&many, bucket, 3);
+                for (int i = 0; i < 3; i++)
+                        histogram_add(&one, histogram_floor(bucket));
+                assert_int_equal(many.count, 3);
+                assert_memory_equal(many.buckets, one.buckets, sizeof one.buckets);
+                assert_true(many.min == histogram_floor(bucket) && many.max >= many.min);
+                assert_int_equal(histogram_bucket(many.max), bucket);
+                assert_true(many.total >= one.total && (double)many.total <= (double)one.total * 17 / 16);
+        }
+        histogram_add_bucket(&many, 3, UINT64_MAX / 2);
+        assert_int_equal(many.buckets[3], UINT32_MAX);
+        histogram_add_bucket(&many, HISTOGRAM_BUCKETS, 1);
+}
+
 static int by_value(const void *a, const void *b)
 {
         const uint64_t *x = a, *y = b;
@@ -114,8 +138,8 @@ static void edges(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(buckets_are_in_order), cmocka_unit_test(percentiles_hold), cmocka_unit_test(halves_add_up),
-                        cmocka_unit_test(edges),
+                cmocka_unit_test(buckets_are_in_order), cmocka_unit_test(whole_buckets_add_up), cmocka_unit_test(percentiles_hold),
+                cmocka_unit_test(halves_add_up), cmocka_unit_test(edges),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,7 +54,8 @@ static struct iowait_parts *split(struct fixture *f)
 static struct iowait_witness *parked(struct fixture *f, enum iowait_ring ring)
 {
         struct iowait_witness *w = &f->witnesses[f->input.witness_count++];
-        *w = (struct iowait_witness){.tid = 100 + (int)f->input.witness_count, .tgid = 100, .cpu = 3, .parked = true, .ring = ring, .seeded = true};
+        *w = (struct iowait_witness){.tid = 100 + (int)f->input.witness_count, .tgid = 100, .cpu = 3, .parked = true, .ring = ring,
+                .seeded = true};
         return w;
 }
 
@@ -115,6 +116,16 @@ static void what_is_not_covered_is_not_exact(void **state)
         near(p->uring, 400 * MS);
         near(p->disk, 400 * MS); /* as the rules have it: devices were busy */
         assert_true(p->uring_min <= 400 * MS && p->uring_max == 800 * MS && p->disk_max == 400 * MS);
+        start(&f, 20, 5, 0, 0); /* two ticks, of which tracing saw the last part */
+        f.exact.partial = true;
+        p = split(&f);
+        assert_int_equal(p->level, IOWAIT_BOUND);
+        assert_true(p->disk_min == 5 * MS && p->disk_max == 20 * MS && p->uring_min == 0 && p->uring_max == 15 * MS);
+        start(&f, 20, 15, 10, 0); /* nothing is left for the part before */
+        f.exact.partial = true;
+        assert_int_equal(split(&f)->level, IOWAIT_EXACT);
+
+        start(&f, 800, 0, 400, 0);
         f.input.full = 15; /* so many passes met nobody in a completion queue: 200 ms at most */
         assert_int_equal(split(&f)->uring_max, 600 * MS);
 

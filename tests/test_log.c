@@ -119,7 +119,8 @@ static void test_round_trip(void **arg)
         kept_free(&kept);
 }
 
-/* Legal frames that no writer of ours makes: keys twice, odd padding, texts that run out of their row, slots that the schema does not know. */
+/* Legal frames that no writer of ours makes: keys twice, odd padding, texts that run out of their row, slots that the schema does not
+ * know. */
 static void test_any_frame(void **arg)
 {
         struct kept kept = {0};
@@ -210,7 +211,7 @@ static void test_notes(void **arg)
         kept_free(&kept);
 }
 
-/* ---- damage --------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- damage -------------------------------------------------------------------------------------------------------------------------- */
 
 static uint8_t *load(size_t *length)
 {
@@ -457,7 +458,7 @@ static void test_damage_everywhere(void **arg)
         free(bytes);
 }
 
-/* ---- the file ---------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- the file ------------------------------------------------------------------------------------------------------------------------ */
 
 static void test_targets(void **arg)
 {

@@ -1,6 +1,6 @@
 /*
- * A log of another version: what both know has the same values, what the reader lacks is stepped over, what the writer lacked is absent. The writer here
- * has one metric more in front of a scope, one less in it, and a scope that nobody knows.
+ * A log of another version: what both know has the same values, what the reader lacks is stepped over, what the writer lacked is absent.
+ * The writer here has one metric more in front of a scope, one less in it, and a scope that nobody knows.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,8 @@ static size_t other_schema(char *out, size_t size, int lacking)
                         used += (size_t)snprintf(out + used, size - used, "slot 0 cpu.warp counter count\n");
                 for (int m = scopes[scope].first; m < scopes[scope].first + scopes[scope].count; m++)
                         if (m != lacking)
-                                used += (size_t)snprintf(out + used, size - used, "slot %d %s %s %s\n", metric_slot(m) + (scope == SCOPE_CPU), metrics[m].name,
+                                used += (size_t)snprintf(out + used, size - used, "slot %d %s %s %s\n",
+                                        metric_slot(m) + (scope == SCOPE_CPU), metrics[m].name,
                                         metric_kind_name(metrics[m].kind), metric_unit_name(metrics[m].unit));
         }
         return used;
@@ -55,8 +56,10 @@ static struct frame_head *other_frame(const struct frame_head *frame, int lackin
                 }
                 to->length = (uint32_t)(at - (uint8_t *)to);
         }
-        *(struct scope_head *)(void *)at = (struct scope_head){.scope = 31, .rows = 1, .length = sizeof(struct scope_head) + sizeof(struct row_head) + 8};
-        *(struct row_head *)(void *)(at + sizeof(struct scope_head)) = (struct row_head){.kind = ROW_VALUES, .length = sizeof(struct row_head) + 8, .present = 1};
+        *(struct scope_head *)(void *)at = (struct scope_head){.scope = 31, .rows = 1,
+                .length = sizeof(struct scope_head) + sizeof(struct row_head) + 8};
+        *(struct row_head *)(void *)(at + sizeof(struct scope_head)) = (struct row_head){.kind = ROW_VALUES,
+                .length = sizeof(struct row_head) + 8, .present = 1};
         at += sizeof(struct scope_head) + sizeof(struct row_head) + 8;
         head.scopes++;
         head.length = (uint32_t)(at - (uint8_t *)other);
@@ -70,7 +73,8 @@ static void compare(const struct state *ours, const struct state *theirs, int la
         for (int scope = 0; scope < SCOPE_COUNT; scope++) {
                 assert_int_equal(state_count(ours, (enum scope)scope), state_count(theirs, (enum scope)scope));
                 for (size_t i = 0; i < state_count(ours, (enum scope)scope); i++) {
-                        const struct state_row *a = state_at(ours, (enum scope)scope, i), *b = state_find(theirs, (enum scope)scope, a->key);
+                        const struct state_row *a = state_at(ours, (enum scope)scope, i),
+                                *b = state_find(theirs, (enum scope)scope, a->key);
                         assert_non_null(b);
                         for (int m = scopes[scope].first; m < scopes[scope].first + scopes[scope].count; m++) {
                                 uint64_t x = 0, y = 0;

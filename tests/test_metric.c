@@ -162,7 +162,8 @@ static struct row *disk_row(struct fixture *f)
         return row;
 }
 
-/* Old kernel: no discard and no flush fields. Sums skip them, their own columns are absent; ratios over nothing are absent, or 0 where iostat says 0. */
+/* Old kernel: no discard and no flush fields. Sums skip them, their own columns are absent; ratios over nothing are absent, or 0 where
+ * iostat says 0. */
 static void test_disk_columns(void **arg)
 {
         struct fixture *f = *arg;
@@ -264,7 +265,7 @@ static void test_task_columns(void **arg)
         assert_true(isnan(shown(f, VIEW_TASK, "kB_rd/s", row)));
 }
 
-/* ---- text of a value ------------------------------------------------------------------------------------------------------------------ */
+/* ---- text of a value ----------------------------------------------------------------------------------------------------------------- */
 
 static void test_texts(void **unused)
 {
@@ -296,7 +297,8 @@ static void test_texts(void **unused)
         value_exact(text, sizeof text, &value, "null");
         assert_string_equal(text, "null");
         assert_int_equal(value_format(text, 3, &(struct value){.kind = VALUE_NUMBER, .number = 12345}, 1), 2);
-        struct value absent = {.kind = VALUE_ABSENT}, big = {.kind = VALUE_NUMBER, .number = 9}, small = {.kind = VALUE_NUMBER, .number = 1};
+        struct value absent = {.kind = VALUE_ABSENT}, big = {.kind = VALUE_NUMBER, .number = 9},
+                small = {.kind = VALUE_NUMBER, .number = 1};
         assert_true(value_compare(&absent, &small) > 0 && value_compare(&big, &small) < 0 && value_compare(&absent, &absent) == 0);
 }
 

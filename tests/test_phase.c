@@ -21,7 +21,8 @@ static struct log_info info;
 static void write_log(void)
 {
         static const struct { unsigned tick; const char *text; } marks[] = {
-                {5, "warm up"}, {20, "round"}, {40, "end: other"}, {45, "end: round"}, {100, "round"}, {130, "last\nphase"}, {131, ""}, {150, "open"},
+                {5, "warm up"}, {20, "round"}, {40, "end: other"}, {45, "end: round"}, {100, "round"}, {130, "last\nphase"}, {131, ""},
+                {150, "open"},
         };
         struct log_writer *w;
         struct sealed s;
@@ -126,7 +127,8 @@ static void test_spans(void **arg)
         expect("#7", "#9", NULL, (struct span){.from_sequence = 7, .to_sequence = 9});
         expect("+0", "+30s", NULL, (struct span){.from_real_ns = info.first_real_ns, .to_real_ns = info.first_real_ns + 30 * SECOND});
         expect("+1m", NULL, NULL, (struct span){.from_real_ns = info.first_real_ns + 60 * SECOND});
-        expect("+2h1m1.5s", "+90", NULL, (struct span){.from_real_ns = info.first_real_ns + 7261 * SECOND + SECOND / 2, .to_real_ns = info.first_real_ns + 90 * SECOND});
+        expect("+2h1m1.5s", "+90", NULL, (struct span){.from_real_ns = info.first_real_ns + 7261 * SECOND + SECOND / 2,
+                .to_real_ns = info.first_real_ns + 90 * SECOND});
         expect("+250ms", NULL, NULL, (struct span){.from_real_ns = info.first_real_ns + SECOND / 4});
         expect("22:38:56", NULL, NULL, (struct span){.from_real_ns = noon});
         expect("22:38:56.25", "22:39", NULL, (struct span){.from_real_ns = noon + SECOND / 4, .to_real_ns = noon + 4 * SECOND});
@@ -137,7 +139,8 @@ static void test_spans(void **arg)
         expect(NULL, NULL, "round#2", (struct span){.from_sequence = 101, .to_sequence = 131});
         expect("round", "round#2", NULL, (struct span){.from_sequence = 21, .to_sequence = 131});
         expect("end: round", NULL, NULL, (struct span){.from_sequence = 46});
-        static const char *const wrong[] = {"", "25:00", "noon", "#", "#x", "+x", "+", "+1x", "+.", "+99999999h", "+1h-", "2023-11-14", "round#9", "12:3"};
+        static const char *const wrong[] = {"", "25:00", "noon", "#", "#x", "+x", "+", "+1x", "+.", "+99999999h", "+1h-", "2023-11-14",
+                "round#9", "12:3"};
         for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
                 assert_int_equal(span_find(&info, &phases, &(struct span_words){.from = wrong[i]}, &span, why, sizeof why), -EINVAL);
         assert_non_null(strstr(why, "warm up"));

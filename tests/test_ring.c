@@ -787,9 +787,11 @@ static void test_race_for_path(void **unused)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                IN_FOLDER(test_mode), IN_FOLDER(test_round_trip), cmocka_unit_test(test_size_of_frames), IN_FOLDER(test_wrap), IN_FOLDER(test_overrun),
+                IN_FOLDER(test_mode), IN_FOLDER(test_round_trip), cmocka_unit_test(test_size_of_frames), IN_FOLDER(test_wrap),
+                IN_FOLDER(test_overrun),
                 IN_FOLDER(test_seek), IN_FOLDER(test_wait), IN_FOLDER(test_dead_writer), cmocka_unit_test(test_dead_memfd),
-                cmocka_unit_test(test_seals), cmocka_unit_test(test_not_tmpfs), IN_FOLDER(test_strange_paths), cmocka_unit_test(test_lying_head),
+                cmocka_unit_test(test_seals), cmocka_unit_test(test_not_tmpfs), IN_FOLDER(test_strange_paths),
+                cmocka_unit_test(test_lying_head),
                 cmocka_unit_test(test_lying_words), IN_FOLDER(test_truncation), IN_FOLDER(test_full_speed), IN_FOLDER(test_race_for_path),
         };
         return cmocka_run_group_tests_name("ring", tests, NULL, NULL);

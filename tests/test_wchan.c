@@ -28,6 +28,8 @@ static void words(void **state)
                 {"i915_request_wait_timeout", "GPU", WCHAN_ELSEWHERE},
                 {"request_wait_answer.isra.0", "FUSE server", WCHAN_PLAIN},
                 {"kernel_clone", "vfork child", WCHAN_PLAIN},
+                {"do_wait", "a child", WCHAN_UNKNOWN}, {"futex_wait_queue", "a lock of the program", WCHAN_UNKNOWN},
+                {"pipe_read", "a pipe", WCHAN_UNKNOWN}, {"poll_schedule_timeout.constprop.0", "poll", WCHAN_UNKNOWN},
                 {"__mutex_lock.constprop.0", "mutex", WCHAN_UNKNOWN}, /* mutex_lock_io ends there too */
                 {"nfsd", NULL, WCHAN_UNKNOWN},      /* the server reads disks */
                 {"wait_for_completion_io_timeout", "completion of I/O", WCHAN_DEVICE},
@@ -54,8 +56,42 @@ static void counted_although_in_s(void **state)
         assert_false(wchan_counted_in_s(""));
 }
 
+/* What is for no I/O, whatever else it is; a lock or a server may stand between a task and its I/O. */
+static void apart(void **state)
+{
+        static const char *const yes[] = {"kernel_clone", "wait_for_vfork_done", "do_wait", "futex_do_wait", "anon_pipe_read", "ep_poll",
+                "hrtimer_nanosleep", "poll_schedule_timeout.constprop.0"};
+        static const char *const no[] = {"", "0", "folio_wait_bit_common", "request_wait_answer", "rwsem_down_read_slowpath",
+                "nfs_wait_on_request",
+                "__mutex_lock.constprop.0", "synchronize_rcu", "do_something_new"};
+
+        (void)state;
+        for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
+                assert_true(wchan_apart(yes[i]));
+        for (size_t i = 0; i < sizeof no / sizeof *no; i++)
+                assert_false(wchan_apart(no[i]));
+}
+
+/* Where nobody sleeps for anything but a block device: a proof, so whatever else may use the function is left out. */
+static void block_only(void **state)
+{
+        static const char *const yes[] = {"submit_bio_wait", "blk_io_schedule", "__blkdev_direct_IO_simple", "blkdev_direct_IO.part.0",
+                "blk_execute_rq", "__wait_on_buffer"};
+        static const char *const no[] = {"", "0", ".isra.0", "folio_wait_bit_common", "submit_bio_wait_more", "request_wait_answer",
+                "nfs_wait_on_request", "balance_dirty_pages", "io_cqring_wait", "wait_for_completion", "rq_qos_wait"};
+
+        (void)state;
+        for (size_t i = 0; i < sizeof yes / sizeof *yes; i++) {
+                assert_true(wchan_block_only(yes[i]));
+                assert_int_equal(wchan_kind(yes[i]), WCHAN_DEVICE);
+        }
+        for (size_t i = 0; i < sizeof no / sizeof *no; i++)
+                assert_false(wchan_block_only(no[i]));
+}
+
 int main(void)
 {
-        const struct CMUnitTest tests[] = {cmocka_unit_test(words), cmocka_unit_test(counted_although_in_s)};
+        const struct CMUnitTest tests[] = {cmocka_unit_test(words), cmocka_unit_test(counted_although_in_s), cmocka_unit_test(apart),
+                cmocka_unit_test(block_only)};
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

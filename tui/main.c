@@ -24,7 +24,7 @@ static const struct verb {
         {"cpu", cpu_main, "per-core table: us sy ni id wa hi si st, wa split into disk, uring and other"},
         {"disk", disk_main, "per-device table: iostat -x, what is in flight, the state in a word"},
         {"task", task_main, "per-process and per-thread table: pidstat -u -d -r -w"},
-        {"blk", blk_main, "where block latency goes, from a recorded trace: the disk, the queue before it, a flush"},
+        {"blk", blk_main, "where block latency and fsync's time go: the disk, the queue before it, a flush; behind whom"},
         {"why", why_main, "what wa is on this machine now, in one answer"},
         {"record", record_main, "run a command and sample the machine from just before to just after, into a log"},
         {"mark", mark_main, "begin or end a phase in a recording, or in the daemon's samples"},

@@ -223,7 +223,8 @@ static enum fit sum_fits(const struct tracer_core *parts, long kernel_ms)
         int64_t missed_ms = (int64_t)(parts->missed_disk_ns + parts->missed_uring_ns + parts->missed_other_ns) / 1000000;
         if (off <= 2 * TICK_MS && off + missed_ms >= -2 * TICK_MS)
                 return FITS;
-        print_message("# core: disk %.3f uring %.3f other %.3f ms, missed up to %lld, kernel %ld ms, %llu requests\n", ms_of(parts->disk_ns),
+        print_message("# core: disk %.3f uring %.3f other %.3f ms, missed up to %lld, kernel %ld ms, %llu requests\n",
+                ms_of(parts->disk_ns),
                 ms_of(parts->uring_ns), ms_of(parts->other_ns), (long long)missed_ms, kernel_ms, (unsigned long long)requests);
         return off > 0 && requests > 500 ? DISTURBED : DIFFERS;
 }
@@ -429,6 +430,104 @@ static void pending_storage_is_not_counted_out(void **state)
         tracer_close(tracer);
 }
 
+/* ---- rings that are hard to keep apart ----------------------------------------------------------------------------------------------- */
+
+/* A thread of the program, over many looks: how often it slept in a ring wait, and what that was taken for. Looks, not times: a core that
+ * others keep busy has none. */
+struct looked {
+        int tid;
+        unsigned asleep, unknown, idle;
+};
+
+enum { THREADS_MOST = 16, LOOKS = 60 };
+
+static size_t look_often(struct tracer *tracer, pid_t pid, struct looked *threads)
+{
+        size_t count = 0;
+        for (unsigned look = 0; look < LOOKS; look++) {
+                pause_ms(7);
+                row_count = tracer_waiters(tracer, now(), rows, ROWS);
+                for (size_t i = 0; i < row_count; i++) {
+                        size_t k = 0;
+                        if (rows[i].tgid != pid || !rows[i].ring_wait || !rows[i].asleep)
+                                continue;
+                        while (k < count && threads[k].tid != rows[i].tid)
+                                k++;
+                        if (k == THREADS_MOST)
+                                continue;
+                        if (k == count)
+                                threads[count++] = (struct looked){.tid = rows[i].tid};
+                        threads[k].asleep++;
+                        threads[k].unknown += rows[i].seeded;
+                        threads[k].idle += !rows[i].seeded && rows[i].class == TRACER_URING;
+                }
+        }
+        return count;
+}
+
+/* A crowd waits for a slow file server's file: `known` of its `threads` are told or more (0: none), and none of them as idle reactors
+ * but in the moments between two reads. The others say that their ring is not known. */
+static void crowd_waits(struct tracer *tracer, const char *delay, const char *option, const char *value, size_t threads, size_t known)
+{
+        struct looked looked[THREADS_MOST];
+        char mount[64], path[80];
+        struct lab server, crowd;
+        snprintf(mount, sizeof mount, "%s/crowd", folder);
+        snprintf(path, sizeof path, "%s/file", mount);
+        mkdir(mount, 0700);
+        const char *const arguments[] = {"fuse_slow", "--mount", mount, "--delay", delay, "--size", "64", NULL};
+        if (access("/dev/fuse", R_OK | W_OK) != 0 || !lab_start(&server, arguments)) {
+                tracer_close(tracer);
+                print_message("# skipped: no /dev/fuse, or no mount here\n");
+                skip();
+        }
+        const char *const waiters[] = {"crowd", "--file", path, "--core", core_text(), option, value, NULL};
+        bool ready = lab_start(&crowd, waiters);
+        size_t count = ready ? look_often(tracer, crowd.pid, looked) : 0, told = 0, wrong = 0;
+        lab_end(&server); /* first: who waits for it gets an error */
+        lab_end(&crowd);
+        if (!ready) {
+                tracer_close(tracer);
+                print_message("# skipped: lab_crowd cannot work here\n");
+                skip();
+        }
+        for (size_t i = 0; i < count; i++) {
+                const struct looked *thread = &looked[i];
+                told += thread->unknown < thread->asleep / 2;
+                wrong += thread->idle > thread->asleep / 2;
+                print_message("# thread %d: asleep at %u looks, ring unknown at %u, idle reactor at %u\n", thread->tid, thread->asleep,
+                        thread->unknown, thread->idle);
+        }
+        assert_int_equal(wrong, 0);
+        assert_int_equal(count, threads);
+        assert_true(known == 0 ? told == 0 : told >= known);
+}
+
+/* Two and more than a ring's entry has room for. */
+static void many_on_one_ring(void **state)
+{
+        struct tracer *tracer = open_or_skip();
+        (void)state;
+        attach(tracer);
+        crowd_waits(tracer, "20", "--threads", "2", 2, 2);
+        crowd_waits(tracer, "20", "--threads", "7", 7, 4);
+        tracer_close(tracer);
+}
+
+/* Thousands of rings push no busy one out; one for which there is no room is told as unknown, until unused ones have left. */
+static void thousands_of_rings(void **state)
+{
+        struct tracer *tracer = open_or_skip();
+        (void)state;
+        attach(tracer);
+        crowd_waits(tracer, "9000", "--rings", "4600", 1, 1);
+        tracer_maintain(tracer, now() + 10000000000u); /* as if 10 s passed */
+        crowd_waits(tracer, "9000", "--rings-before", "4600", 1, 0);
+        tracer_maintain(tracer, now() + 20000000000u);
+        crowd_waits(tracer, "20", "--threads", "2", 2, 2);
+        tracer_close(tracer);
+}
+
 /* ---- attached or not ----------------------------------------------------------------------------------------------------------------- */
 
 /* Programs of ours in the kernel, and how many links there are in all that belong to one. */
@@ -619,7 +718,7 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-        static const char *const names[] = {"data", "append", "mount", ""};
+        static const char *const names[] = {"data", "append", "mount", "slow", "crowd", ""};
         char path[64];
         for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
                 snprintf(path, sizeof path, "%s/%s", folder, names[i]);
@@ -643,6 +742,8 @@ int main(void)
                 cmocka_unit_test(direct_reads),
                 cmocka_unit_test(ring_reads),
                 cmocka_unit_test(ring_appends),
+                cmocka_unit_test(many_on_one_ring),
+                cmocka_unit_test(thousands_of_rings),
                 {"file_server_through_the_page_cache", file_server, NULL, NULL, reader},
                 {"file_server_through_a_ring", file_server, NULL, NULL, uring_reader},
                 cmocka_unit_test(slots_do_not_leak),

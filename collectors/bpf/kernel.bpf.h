@@ -65,12 +65,17 @@ struct io_uring_task {
         struct percpu_counter inflight;
         struct file *registered_rings[16];
 };
+struct rq { u64 clock; };
+struct cfs_rq { struct rq *rq; }; /* with task groups */
+struct sched_entity { struct cfs_rq *cfs_rq; };
 struct task_struct {
         struct thread_info thread_info;
         unsigned int __state;           /* 5.14 */
         unsigned int flags;
         int pid, tgid;
+        struct task_struct *group_leader;
         unsigned in_iowait : 1;
+        struct sched_entity se;
         unsigned long nvcsw;
         u64 start_boottime;
         char comm[16];
@@ -88,7 +93,15 @@ struct pt_regs___arm64 {
         s32 syscallno;
 };
 
-struct request { unsigned int cmd_flags; };
+struct request_queue;
+struct request {
+        struct request_queue *q;
+        struct bio *bio;
+        unsigned int cmd_flags, rq_flags;
+        unsigned int __data_len;
+        u64 __sector;
+        u64 start_time_ns;
+};
 
 struct io_rsrc_node { unsigned long file_ptr; };            /* 6.13 */
 struct io_rsrc_data {

@@ -7,8 +7,8 @@
  *     cores[cpu]                      one per possible CPU
  *     places[hash(tid)].tid[WAYS]     which threads have a slot: waiters[place * WAYS + way]
  *
- * One cache line of thread ids is cheaper to search than a hash map, and needs no allocation in the scheduler. A full line is an
- * overflow, which is counted.
+ * One cache line of thread ids is cheaper to search than a hash map, and needs no allocation in the scheduler; who slept last on a core is
+ * found without a search. A full line is an overflow, which is counted.
  */
 #ifdef __bpf__
 #include "kernel.bpf.h"
@@ -50,74 +50,83 @@ enum { WOKEN = 8, WOKEN_SURE = 4, WOKEN_PROVES = 16 };
 #define SLEEPERS(word) ((1ull << 16 * ((word) & ASLEEP_CLASS)) + ((word) & ASLEEP_UNSURE ? 1ull << 48 : 0))
 
 struct core {
-        /* Time is counted while somebody sleeps here and the core is idle; each ns once, in the class of highest precedence. */
+        /* Time is counted while somebody sleeps here and the core is idle; each ns once, in the class of highest precedence. This cache
+         * line is all of a core that a sleep of sure class touches, but for what the last line says of the sleeper. */
         u64 sleepers;
         u64 last;               /* CLOCK_MONOTONIC up to which it is counted; meaningful while idle */
         u64 idle;
         u64 ns[WAIT_CLASSES];   /* as it was predicted; only grows */
-        u64 alone;              /* of disk: with exactly one disk sleeper */
         u64 unsure;             /* of disk and other: some sleeper's class was a guess */
+        u32 tid, number;        /* who slept here last, and its slot: spares most searches */
 
         u64 unsure_alone;       /* exactly one was */
+        u64 alone;              /* of unsure: with exactly one disk sleeper */
         /* Corrections when a sleeper's real class is known. Cumulative. */
         u64 raised_other, raised_uring; /* of other and uring: were disk */
         u64 lowered;            /* predicted disk, was other */
         u64 known;              /* unsure, now known */
-        u64 raised_from, raised_from_other, raised_from_uring; /* the sleep of the last raise: the core's clock and ns when it began ... */
+        u64 raised_from, raised_from_other; /* the sleep of the last raise: the core's clock and ns when it began ... */
 
+        u64 raised_from_uring;
         u64 raised_to_other, raised_to_uring; /* ... and ended: not to be raised again */
         u64 raised_uring_other; /* of uring: was other */
         u64 missed[WAIT_CLASSES]; /* while a change of the core went unseen: idle for a part of it, with such a sleeper */
-        u64 spare[2];
+        u64 spare;
 
         /* Used by programs on this CPU only. */
         u64 done;               /* request or bio being completed here now; 0 none */
-        u64 done_at;
+        u64 done_at;            /* when; of a request whose end will be seen jiffies, else ns */
         u64 ring;               /* io_uring context that ring_tid waits on */
-        u64 mark_switches;      /* voluntary switches of mark_tid when it queued a bio: tells a stale mark */
-        u32 done_tid, ring_tid, mark_tid, mark_dirty; /* mark_dirty: it is being throttled for dirty pages */
+        u64 ahead;              /* of the run queue's clock is CLOCK_MONOTONIC by so much, */
+        u64 compared;           /* as it was at this time of the run queue's */
+        u32 done_tid, ring_tid, mark_tid;
+        u16 mark_dirty;         /* it is being throttled for dirty pages */
+        u16 done_ends;          /* the end of the request is seen too */
+        u32 mark_switches;      /* voluntary switches of mark_tid when it queued a bio, modulo 2^32: tells a stale mark */
         u32 ring_wanted;        /* completions that ring_tid waits for */
-        u32 unused;
-        u64 spare_here;
 };
 
 struct waiter {
-        /* The first two cache lines are all that an ordinary sleep touches. */
+        /* The first cache line is all that a sleep on a device touches. */
         u64 start;              /* task->start_boottime */
+        u32 tid;
         u32 cpu;
         u32 asleep;             /* ASLEEP | UNSURE | class */
-        u64 since;              /* CLOCK_MONOTONIC; 0 = before attach */
-        u64 sleeps;
-        u64 switches;           /* voluntary switches at this sleep */
-        u64 cores;
-        u8 ring, seeded;        /* in io_uring_enter; what was submitted before the attachment is not known */
+        u32 switches;           /* voluntary switches at this sleep, modulo 2^32 */
+        u8 ring, seeded;        /* in io_uring_enter; what is pending on its ring is not known */
         u8 last, proven;        /* class of its last sleep that was no parked ring; proven: it is not a guess */
         u8 marked;              /* it queued a bio itself since it last slept, or is throttled for dirty pages */
         u8 woken;
         u8 class, changed_from;
+        u64 since;              /* CLOCK_MONOTONIC; 0 = before attach */
         u64 clock;              /* the core's counters when this sleep began */
+        u64 sleeps;
+        u64 ns[WAIT_CLASSES];   /* idle time of its cores while it slept; that of devices is in the first line */
 
-        u64 other, uring, alone, unsure_alone;
-        u64 ns[WAIT_CLASSES];   /* idle time of its cores while it slept */
+        u64 other, uring, alone, unsure_alone; /* the core's too; as far as its class can turn out to be another */
         u64 ctx;                /* ring */
+        u64 cores;
 
-        u32 tid, tgid;
-        char comm[16];
         u64 changed_at;         /* when the last storage on its ring ended while it slept; changed_from: the class until then */
+        u32 tgid, wanted;       /* completions it waits for on its ring */
+        char comm[16];
         u32 block, pending_other; /* storage pending on the ring when it fell asleep */
-        u32 wanted, unused;     /* completions it waits for on it */
-        u64 spare[2];
+        u64 spare[3];
 };
 
 struct place {
         u32 tid[WAYS];
 };
 
-/* A ring: storage pending on it. */
+enum { RING_SLEEPERS = 4 };
+
+/* A ring: storage pending on it, and who sleeps on it. Sleepers are not taken out: whoever does not sleep on it now can be replaced. */
 struct ring {
         u32 block, other;
-        u32 sleeper;            /* slot + 1 of who sleeps on it */
-        u32 unused;
+        u32 unknown;            /* storage from before we looked may be pending as well */
+        u32 looks;              /* how often it was counted in vain */
+        u64 seen;               /* CLOCK_MONOTONIC of the last wait */
+        u32 sleeper[RING_SLEEPERS]; /* slot + 1 */
 };
 
 enum ring_kind { KIND_NONE, KIND_BLOCK, KIND_OTHER };
@@ -136,11 +145,14 @@ struct settings {
         u32 complete_has_request; /* io_uring_complete names the request; else user_data */
         u32 overlay_has_struct;   /* private_data of an overlay file is a struct ovl_file (6.13) */
         u32 stores_reorder;       /* the CPU's plain stores may be seen in another order */
+        u32 done_traced;          /* block_io_done is seen */
+        u32 rings_counted;        /* rings of before the attachment can be counted out */
 };
 
 /* Counts of the programs. */
 struct tally {
         u64 unmatched, overflow;
+        u64 rings;              /* put into their map, less those that programs took out */
 };
 
 _Static_assert(sizeof(struct core) == 256 && sizeof(struct waiter) == 192 && sizeof(struct place) == 64, "whole cache lines");

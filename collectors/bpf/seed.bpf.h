@@ -184,36 +184,56 @@ static __attribute__((noinline)) s64 in_lists(struct io_ring_ctx *ring)
         return sum;
 }
 
-/* All that was in flight before is in the lists, and nothing was submitted in between. */
-static __attribute__((noinline)) int is_idle(struct io_ring_ctx *ring)
+/* All that is in flight is in the lists, or is storage that we know of, and nothing was submitted in between. */
+seldom_ int is_known(struct io_ring_ctx *ring, struct ring *known)
 {
+        if (!known)
+                return 0;
         u32 head = BPF_CORE_READ(ring, cached_sq_head);
-        s64 all = in_flight(ring);
-        return !(BPF_CORE_READ(ring, flags) & (SETUP_IOPOLL | SETUP_SQPOLL)) && all >= 0 && in_lists(ring) == all &&
-                BPF_CORE_READ(ring, cached_sq_head) == head;
+        s64 all = in_flight(ring), listed = all >= 0 ? in_lists(ring) : -1;
+        return !(BPF_CORE_READ(ring, flags) & (SETUP_IOPOLL | SETUP_SQPOLL)) && listed >= 0 &&
+                listed + (s64)READ(known->block) + (s64)READ(known->other) == all && BPF_CORE_READ(ring, cached_sq_head) == head;
+}
+
+/* Look whether all of the ring is known, now that somebody waits on it. In vain so often, less and less: some rings have long lists. */
+seldom_ int learn(struct io_ring_ctx *ring, struct ring *known)
+{
+        if (!known)
+                return 0;
+        u32 looks = ++known->looks;
+        if (!(looks & (looks - 1)) && is_known(ring, known))
+                known->unknown = 0;
+        return 0;
+}
+
+SEC("tp_btf/io_uring_cqring_wait")     /* where rings can be counted: 6.0 */
+int watop_uring_wait_counted(u64 *ctx)
+{
+        struct ring *ring = ring_of(ctx[0]);
+        if (ring && ring->unknown)
+                learn((void *)ctx[0], ring);
+        waits_on(ctx[0], ctx[1]);
+        return 0;
 }
 
 /* It sleeps on a ring of which all is known: from now on its submissions decide. */
-inline_ bool knows_ring(struct waiter *slot, int number, struct task_struct *task)
+inline_ bool knows_ring(struct waiter *slot, u32 number, struct task_struct *task)
 {
         struct entered arguments;
         if (!settings.storage_traced || !entered(task, &arguments))
                 return false;
         struct io_ring_ctx *ring = ring_entered(task, &arguments);
-        if (!ring || !sleeps_on(ring, (u64)task) || !is_idle(ring))
+        if (!ring || !sleeps_on(ring, (u64)task))
                 return false;
         u64 ctx = (u64)ring;
-        struct ring fresh = {.sleeper = (u32)number + 1}, *known = bpf_map_lookup_elem(&rings, &ctx);
-        if (known && (READ(known->block) || READ(known->other)))
+        struct ring *known = ring_of(ctx);
+        if (!known || (known->unknown && !is_known(ring, known)))
                 return false;
+        known->unknown = 0;
         slot->ctx = ctx;
         slot->wanted = (u32)arguments.wanted;
         slot->changed_from = WAIT_URING;
-        if (known)
-                known->sleeper = fresh.sleeper;
-        else
-                bpf_map_update_elem(&rings, &ctx, &fresh, BPF_NOEXIST);
-        return true;
+        return join(known, ctx, number + 1) && !READ(known->block) && !READ(known->other);
 }
 
 inline_ u32 cpu_of(struct task_struct *task)
@@ -236,21 +256,20 @@ inline_ int seed(struct task_struct *task, bool rings_counted)
         struct waiter *slot = slot_of(number);
         if (number < 0 || !slot)
                 return 0;
-        describe(slot, task);
+        describe(slot, task, cpu);
         slot->ring = (state & TASK_INTERRUPTIBLE) && bpf_core_field_exists(task->io_uring) && task->io_uring;
         word = ASLEEP | (slot->ring ? WAIT_URING : WAIT_OTHER | ASLEEP_UNSURE);
-        slot->seeded = !(slot->ring && rings_counted && knows_ring(slot, number, task));
-        slot->cpu = cpu;
+        slot->seeded = !(slot->ring && rings_counted && knows_ring(slot, (u32)number, task));
         slot->class = word & ASLEEP_CLASS;
         slot->sleeps = 1;
-        slot->switches = switches;
-        if (cpu < 64)
-                slot->cores |= 1ull << cpu;
+        slot->switches = (u32)switches;
         remember(slot, core, word);
         ADD(&core->sleepers, SLEEPERS(word));
-        *(volatile u32 *)&slot->asleep = word;
+        EXCHANGE(&slot->asleep, word);
+        if (slot->ring && slot->ctx)
+                look_again(slot, slot->ctx);
         if (!BPF_CORE_READ_BITFIELD(task, in_iowait) || task_state(task) != state || *(volatile unsigned long *)&task->nvcsw != switches)
-                if (EXCHANGE(&slot->asleep, 0))
+                if ((word = EXCHANGE(&slot->asleep, 0)))
                         ADD(&core->sleepers, -SLEEPERS(word));
         return 0;
 }

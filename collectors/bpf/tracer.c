@@ -5,18 +5,19 @@
  * descriptors, on kernels that allow that (since about 5.19; older ones ask for CAP_BPF while kernel.unprivileged_bpf_disabled is set). The
  * state is zeroed before each attach, so a detached tracer costs its memory and nothing else.
  */
+#include "collectors/bpf/program.h"
 #include "collectors/bpf/tracer_own.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* inode of the first pid namespace, PROC_PID_INIT_INO */
@@ -25,27 +26,6 @@
 #ifndef BPF_F_TEST_RUN_ON_CPU
 #define BPF_F_TEST_RUN_ON_CPU 1u
 #endif
-
-/* libbpf would print; its last complaint is kept for `why`. */
-static char complaint[200];
-
-__attribute__((format(printf, 2, 0))) static int keep_complaint(enum libbpf_print_level level, const char *format, va_list list)
-{
-        if (level != LIBBPF_WARN || complaint[0])
-                return 0;
-        vsnprintf(complaint, sizeof complaint, format, list);
-        complaint[strcspn(complaint, "\n")] = '\0';
-        return 0;
-}
-
-static int explain(int error, const char *doing, char *why, size_t size)
-{
-        if (error == -EPERM || error == -EACCES)
-                snprintf(why, size, "not permitted (%s): run as root, or with CAP_BPF and CAP_PERFMON", doing);
-        else
-                snprintf(why, size, "%s failed: %s%s%s", doing, strerror(-error), complaint[0] ? "; " : "", complaint);
-        return error;
-}
 
 /* ---- open ---------------------------------------------------------------------------------------------------------------------------- */
 
@@ -75,18 +55,17 @@ static int load(struct tracer *tracer, char *why, size_t size)
 {
         bool fetch = tracer_has_fetch();
         DECLARE_LIBBPF_OPTS(bpf_object_open_opts, options, .object_name = "watop");
-        complaint[0] = '\0';
-        libbpf_set_print(keep_complaint);
+        program_listen();
         const unsigned char *programs = fetch ? tracer_programs : tracer_programs_plain;
         tracer->object = bpf_object__open_mem(programs, fetch ? tracer_programs_size : tracer_programs_plain_size, &options);
         long error = libbpf_get_error(tracer->object);
         if (!tracer->object || error) {
                 tracer->object = NULL;
-                return explain(error ? (int)error : -errno, "opening the built-in programs", why, size);
+                return program_explain(error ? (int)error : -errno, "opening the built-in programs", why, size);
         }
         int cpus = libbpf_num_possible_cpus();
         if (cpus <= 0)
-                return explain(cpus, "counting the possible CPUs", why, size);
+                return program_explain(cpus, "counting the possible CPUs", why, size);
         tracer->cpus = (size_t)cpus;
         int r = tracer_choose(tracer, why, size);
         if (r < 0)
@@ -95,9 +74,9 @@ static int load(struct tracer *tracer, char *why, size_t size)
         r = cores ? bpf_map__set_max_entries(cores, (unsigned)cpus) : -ENOENT;
         r = r ? r : bpf_object__load(tracer->object);
         if (r < 0)
-                return explain(r, "loading the programs", why, size);
+                return program_explain(r, "loading the programs", why, size);
         r = map_all(tracer);
-        return r < 0 ? explain(r, "mapping the programs' memory", why, size) : 0;
+        return r < 0 ? program_explain(r, "mapping the programs' memory", why, size) : 0;
 }
 
 int tracer_open(struct tracer **out, char *why, size_t size)
@@ -110,7 +89,7 @@ int tracer_open(struct tracer **out, char *why, size_t size)
         }
         struct tracer *tracer = calloc(1, sizeof *tracer);
         if (!tracer)
-                return explain(-ENOMEM, "allocating", why, size);
+                return program_explain(-ENOMEM, "allocating", why, size);
         tracer->own_namespace = stat("/proc/self/ns/pid", &namespace) != 0 || namespace.st_ino != KERNEL_PID_NAMESPACE;
         int r = load(tracer, why, size);
         if (r < 0) {
@@ -158,7 +137,7 @@ static void forget(struct tracer *tracer)
         memset(tracer->tally, 0, sizeof *tracer->tally);
         memset(tracer->gone_since, 0, sizeof tracer->gone_since);
         memset(tracer->off_looks, 0, tracer->cpus * sizeof *tracer->off_looks);
-        tracer->healed = 0;
+        tracer->healed = tracer->rings_dropped = 0;
         empty(tracer->operations);
         empty(tracer->rings);
 }
@@ -220,11 +199,14 @@ static void touch(struct tracer *tracer)
 
 int tracer_attach(struct tracer *tracer, char *why, size_t size)
 {
+        struct timespec start;
         why[0] = '\0';
         if (tracer->attached)
                 return 0;
         forget(tracer);
-        complaint[0] = '\0';
+        clock_gettime(CLOCK_MONOTONIC, &start);
+        tracer->attached_ns = (uint64_t)start.tv_sec * 1000000000u + (uint64_t)start.tv_nsec;
+        program_listen();
         int r = 0;
         for (size_t i = 0; i < tracer->program_count && r == 0; i++) {
                 tracer->links[i] = bpf_program__attach(tracer->programs[i]);
@@ -237,7 +219,7 @@ int tracer_attach(struct tracer *tracer, char *why, size_t size)
         r = r ? r : seed(tracer);
         if (r < 0) {
                 tracer_detach(tracer);
-                return explain(r, "attaching the programs", why, size);
+                return program_explain(r, "attaching the programs", why, size);
         }
         touch(tracer);
         return 0;

@@ -28,8 +28,8 @@ struct tracer_core {
         /* Cumulative since attach: the core was idle and such a waiter slept on it; may be corrected downwards. Interrupts that came while
          * it was idle are in it; the kernel leaves them out of its iowait. */
         uint64_t disk_ns, uring_ns, other_ns;
-        uint64_t missed_disk_ns, missed_uring_ns, missed_other_ns; /* spans in which a change of the core went unseen, by who slept: a part of
-                               * them was idle, and is in none of the three */
+        /* Spans in which a change of the core went unseen, by who slept: a part of them was idle, and is in none of the three. */
+        uint64_t missed_disk_ns, missed_uring_ns, missed_other_ns;
         uint64_t unsure_ns;   /* of disk and other: the class of the waiter is a guess until it wakes */
 };
 
@@ -40,8 +40,8 @@ struct tracer_waiter {
         uint64_t start_boot_ns;      /* task->start_boottime */
         char comm[16];
         unsigned cpu;                /* where it sleeps or slept last */
-        bool asleep, seeded, ring_wait; /* seeded: it slept already at attach, and what is pending on its ring
-                                  * is not known; ring_wait: in io_uring_enter */
+        bool asleep, ring_wait;      /* ring_wait: in io_uring_enter */
+        bool seeded;                 /* it slept already at attach, or waits on a ring of which not all that is pending is known */
         enum tracer_class class;     /* of the present or last sleep */
         uint64_t since_ns;           /* CLOCK_MONOTONIC at which it fell asleep; 0 = before attach */
         uint64_t sleeps;
@@ -55,13 +55,21 @@ struct tracer_waiter {
 size_t tracer_cores(struct tracer *, uint64_t now_ns, struct tracer_core *cores, size_t room);
 /* Waiters since attach (those that ended long ago are dropped). As above. */
 size_t tracer_waiters(struct tracer *, uint64_t now_ns, struct tracer_waiter *waiters, size_t room);
+/* Of a waiter as tracer_waiters told it, outside of rings, asleep since before the attachment: it waits for a block device. Nothing happens
+ * when it has run since. Not on kernels before 5.10. */
+void tracer_prove(struct tracer *, const struct tracer_waiter *);
 /* Once a tick: heal what events were missed (sleepers that are gone or run), drop ended ones. */
 void tracer_maintain(struct tracer *, uint64_t now_ns);
 
 struct tracer_stats {
         uint64_t unmatched;          /* sleeps whose wake-up was not seen, mended when the thread ran */
-        uint64_t overflow, recursion;
+        uint64_t overflow;           /* threads, rings or operations for which there was no room: what follows is not whole */
         uint64_t healed;             /* mended by tracer_maintain */
-        uint64_t run_ns, run_count;                      /* only while kernel.bpf_stats_enabled */
+        uint64_t attached_ns;        /* CLOCK_MONOTONIC of the last attachment; all counters were 0 then */
+        uint64_t run_ns, run_count, recursion; /* by tracer_runs */
 };
+/* All but the last three. No system call. */
 void tracer_stats(struct tracer *, struct tracer_stats *);
+/* The last three: what the kernel counts of the programs since tracer_open, while it does (kernel.bpf_stats_enabled). False: it does
+ * not, or nothing is attached, which is known without a system call. One call tells; then it is one for each program. */
+bool tracer_runs(struct tracer *, struct tracer_stats *);

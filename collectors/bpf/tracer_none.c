@@ -49,3 +49,12 @@ void tracer_stats(struct tracer *tracer, struct tracer_stats *stats)
 {
         memset(stats, 0, sizeof *stats);
 }
+
+bool tracer_runs(struct tracer *tracer, struct tracer_stats *stats)
+{
+        return false;
+}
+
+void tracer_prove(struct tracer *tracer, const struct tracer_waiter *waiter)
+{
+}

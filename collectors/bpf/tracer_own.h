@@ -20,8 +20,9 @@ struct tracer {
         struct bpf_program *programs[TRACER_PROGRAMS]; /* those that this kernel has the events for */
         struct bpf_link *links[TRACER_PROGRAMS];
         size_t program_count;
-        struct bpf_program *seed, *touch;
+        struct bpf_program *seed, *touch, *prove;
         bool attached;
+        uint64_t attached_ns;                          /* CLOCK_MONOTONIC, before the first program ran */
         size_t cpus;
         /* the programs' memory */
         struct core *cores;
@@ -36,6 +37,8 @@ struct tracer {
         unsigned used;                                 /* slots */
         unsigned rotation;                             /* next slot to look after */
         uint64_t healed;
+        uint64_t rings_dropped, swept;                 /* rings taken out of their map; when they were last looked through */
+        uint64_t ran;                                  /* runs of the switch program when they were last asked for */
         bool own_namespace;                            /* pids are not the kernel's: threads cannot be looked up */
 };
 

@@ -17,13 +17,15 @@ enum { TRIES = 8 };
 #define GONE_NS 10000000000ull  /* an ended thread is told for so long */
 #define SILENT_NS 10000000ull   /* a busy core with sleepers is asked after so long */
 #define OLD_NS 5000000000ull    /* a sleep of so long is looked after */
+#define UNUSED_NS 1000000000ull /* a ring on which nobody waited for so long may leave when room is short */
+#define SWEEP_NS 2000000000ull  /* at most so often */
 
 #define LOAD(at) __atomic_load_n(&(at), __ATOMIC_ACQUIRE)
 
 /* ---- cores --------------------------------------------------------------------------------------------------------------------------- */
 
-/* One core's counters, the running stretch included, as of one moment. A program moves `last` first and adds the time then, so a copy counts
- * when a second one says the same. */
+/* One core's counters, the running stretch included, as of one moment. A program moves `last` first and adds the time then, so a copy
+ * counts when a second one says the same. */
 static void read_core(const struct core *core, uint64_t now, struct core *out)
 {
         struct core again;
@@ -128,6 +130,20 @@ size_t tracer_waiters(struct tracer *tracer, uint64_t now_ns, struct tracer_wait
         return count;
 }
 
+void tracer_prove(struct tracer *tracer, const struct tracer_waiter *waiter)
+{
+        uint32_t tid = (uint32_t)waiter->tid, place = place_of(tid);
+        for (unsigned way = 0; tracer->attached && way < WAYS; way++) {
+                unsigned number = place * WAYS + way;
+                if (LOAD(tracer->places[place].tid[way]) != tid || tracer->waiters[number].start != waiter->start_boot_ns)
+                        continue;
+                uint64_t arguments[] = {number, waiter->sleeps};
+                DECLARE_LIBBPF_OPTS(bpf_test_run_opts, options, .ctx_in = arguments, .ctx_size_in = sizeof arguments);
+                bpf_prog_test_run_opts(bpf_program__fd(tracer->prove), &options);
+                return;
+        }
+}
+
 /* ---- upkeep -------------------------------------------------------------------------------------------------------------------------- */
 
 /* A sleep that is over without a wake-up seen: it counts no more. */
@@ -177,7 +193,7 @@ static void look_after(struct tracer *tracer, unsigned number, uint64_t now)
         if (r == -ESRCH) {
                 mend(tracer, slot);
                 __atomic_store_n(tid, owner | TID_GONE, __ATOMIC_RELEASE);
-        } else if (r == 0 && word && (switches != slot->switches || state == 'R')) {
+        } else if (r == 0 && word && ((uint32_t)switches != slot->switches || state == 'R')) {
                 if (LOAD(slot->sleeps) == sleeps && LOAD(slot->asleep) == word)
                         mend(tracer, slot);
         }
@@ -235,12 +251,63 @@ static void balance(struct tracer *tracer)
         }
 }
 
+/* ---- rings --------------------------------------------------------------------------------------------------------------------------- */
+
+static bool sleeps_on(const struct tracer *tracer, const struct ring *ring, uint64_t key)
+{
+        for (unsigned i = 0; i < RING_SLEEPERS; i++) {
+                uint32_t number = ring->sleeper[i];
+                if (number == 0 || number > WAITERS)
+                        continue;
+                const struct waiter *slot = &tracer->waiters[number - 1];
+                if (LOAD(slot->asleep) && slot->ring && slot->ctx == key)
+                        return true;
+        }
+        return false;
+}
+
+/* Nobody sleeps on it, and nothing is pending. Used again, it is met as an unknown one. */
+static bool unused(const struct tracer *tracer, uint64_t key, const struct ring *ring, uint64_t now)
+{
+        return ring->block == 0 && ring->other == 0 && now > ring->seen + UNUSED_NS && !sleeps_on(tracer, ring, key);
+}
+
+static void drop_ring(struct tracer *tracer, uint64_t key, const struct ring *ring)
+{
+        struct ring last = *ring;
+        if (bpf_map_lookup_and_delete_elem(tracer->rings, &key, &last) != 0 && bpf_map_delete_elem(tracer->rings, &key) != 0)
+                return;
+        tracer->rings_dropped++;
+        if (last.block || last.other || last.seen != ring->seen) /* somebody came meanwhile, and is lost */
+                __atomic_add_fetch(&tracer->tally->overflow, 1, __ATOMIC_ACQ_REL);
+}
+
+/* No event tells the end of a ring. When room gets short, those that are not in use leave. */
+static void sweep_rings(struct tracer *tracer, uint64_t now)
+{
+        uint64_t key, next;
+        struct ring ring;
+        if (LOAD(tracer->tally->rings) - tracer->rings_dropped < RINGS / 4 * 3 || now < tracer->swept + SWEEP_NS)
+                return;
+        tracer->swept = now;
+        bool more = bpf_map_get_next_key(tracer->rings, NULL, &key) == 0;
+        for (unsigned i = 0; more && i < RINGS; i++) {
+                more = bpf_map_get_next_key(tracer->rings, &key, &next) == 0;
+                if (bpf_map_lookup_elem(tracer->rings, &key, &ring) == 0 && unused(tracer, key, &ring, now))
+                        drop_ring(tracer, key, &ring);
+                key = next;
+        }
+}
+
+/* ---- from time to time --------------------------------------------------------------------------------------------------------------- */
+
 void tracer_maintain(struct tracer *tracer, uint64_t now_ns)
 {
         if (!tracer->attached)
                 return;
         walk(tracer, now_ns);
         balance(tracer);
+        sweep_rings(tracer, now_ns);
         if (tracer->own_namespace || tracer->used == 0)
                 return;
         for (unsigned looked = 0, seen = 0; seen < WAITERS && looked < LOOKED_AFTER; seen++) {
@@ -254,17 +321,36 @@ void tracer_maintain(struct tracer *tracer, uint64_t now_ns)
 
 void tracer_stats(struct tracer *tracer, struct tracer_stats *stats)
 {
-        *stats = (struct tracer_stats){.healed = tracer->healed};
+        *stats = (struct tracer_stats){.healed = tracer->healed, .attached_ns = tracer->attached_ns};
         stats->unmatched = LOAD(tracer->tally->unmatched);
         stats->overflow = LOAD(tracer->tally->overflow);
-        for (size_t i = 0; i < tracer->program_count; i++) {
-                struct bpf_prog_info info;
-                uint32_t length = sizeof info;
-                memset(&info, 0, sizeof info);
-                if (bpf_obj_get_info_by_fd(bpf_program__fd(tracer->programs[i]), &info, &length) != 0)
-                        continue;
-                stats->run_ns += info.run_time_ns;
-                stats->run_count += info.run_cnt;
-                stats->recursion += info.recursion_misses;
-        }
+}
+
+static bool add_runs(const struct bpf_program *program, struct tracer_stats *runs)
+{
+        struct bpf_prog_info info;
+        uint32_t length = sizeof info;
+        memset(&info, 0, sizeof info);
+        if (bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &length) != 0)
+                return false;
+        runs->run_ns += info.run_time_ns;
+        runs->run_count += info.run_cnt;
+        runs->recursion += info.recursion_misses;
+        return true;
+}
+
+bool tracer_runs(struct tracer *tracer, struct tracer_stats *runs)
+{
+        runs->run_ns = runs->run_count = runs->recursion = 0;
+        if (!tracer->attached || tracer->program_count == 0)
+                return false;
+        /* The last is that of switches: it runs all the time. */
+        size_t last = tracer->program_count - 1;
+        uint64_t before = tracer->ran;
+        if (!add_runs(tracer->programs[last], runs))
+                return false;
+        tracer->ran = runs->run_count;
+        for (size_t i = 0; i < last && tracer->ran != before; i++)
+                add_runs(tracer->programs[i], runs);
+        return tracer->ran != before;
 }

@@ -2,6 +2,7 @@
  * Which programs fit the running kernel. Its BTF says which events there are and with which arguments; no version is asked, because
  * distributions move events between versions.
  */
+#include "collectors/bpf/program.h"
 #include "collectors/bpf/tracer_own.h"
 
 #include <bpf/bpf.h>
@@ -14,18 +15,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The arguments of an event, without the hidden first; NULL when there is no such event. */
-static const struct btf_type *arguments(const struct btf *btf, const char *event)
-{
-        char name[64];
-        snprintf(name, sizeof name, "btf_trace_%s", event);
-        int id = btf__find_by_name_kind(btf, name, BTF_KIND_TYPEDEF);
-        const struct btf_type *type = id > 0 ? btf__type_by_id(btf, (unsigned)id) : NULL;
-        type = type ? btf__type_by_id(btf, type->type) : NULL; /* pointer */
-        type = type ? btf__type_by_id(btf, type->type) : NULL;
-        return type && btf_is_func_proto(type) ? type : NULL;
-}
-
 /* Does argument `index` point to something? */
 static bool is_pointer(const struct btf *btf, const struct btf_type *event, unsigned index)
 {
@@ -34,18 +23,6 @@ static bool is_pointer(const struct btf *btf, const struct btf_type *event, unsi
         int id = btf__resolve_type(btf, btf_params(event)[index + 1].type);
         const struct btf_type *type = id > 0 ? btf__type_by_id(btf, (unsigned)id) : NULL;
         return type && btf_is_ptr(type);
-}
-
-static bool has_member(const struct btf *btf, const char *name, const char *member)
-{
-        int id = btf__find_by_name_kind(btf, name, BTF_KIND_STRUCT);
-        const struct btf_type *type = id > 0 ? btf__type_by_id(btf, (unsigned)id) : NULL;
-        for (unsigned i = 0; type && i < btf_vlen(type); i++) {
-                const char *found = btf__name_by_offset(btf, btf_members(type)[i].name_off);
-                if (found && strcmp(found, member) == 0)
-                        return true;
-        }
-        return false;
 }
 
 static bool keep(struct tracer *tracer, const char *name, bool wanted)
@@ -59,10 +36,10 @@ static bool keep(struct tracer *tracer, const char *name, bool wanted)
 }
 
 /* Storage on rings: whether it can be followed, and by which events. */
-static void choose_rings(struct tracer *tracer, const struct btf *btf, struct settings *settings)
+static void choose_rings(struct tracer *tracer, const struct btf *btf, bool counted, struct settings *settings)
 {
-        const struct btf_type *done = arguments(btf, "io_uring_complete"), *sqe = arguments(btf, "io_uring_submit_sqe"),
-                *request = arguments(btf, "io_uring_submit_req"), *wait = arguments(btf, "io_uring_cqring_wait");
+        const struct btf_type *done = program_arguments(btf, "io_uring_complete"), *sqe = program_arguments(btf, "io_uring_submit_sqe"),
+                *request = program_arguments(btf, "io_uring_submit_req"), *wait = program_arguments(btf, "io_uring_cqring_wait");
         bool by_request = is_pointer(btf, done, 1), sqe_first = sqe && btf_vlen(sqe) == 3;
         bool sqe_second = !sqe_first && is_pointer(btf, sqe, 1);
         bool traced = done && wait && (request || sqe) && (by_request || !(request || sqe_first));
@@ -72,14 +49,16 @@ static void choose_rings(struct tracer *tracer, const struct btf *btf, struct se
         keep(tracer, "watop_submit_5_8", traced && !request && sqe && !sqe_first && !sqe_second);
         keep(tracer, "watop_uring_done", traced && by_request);
         keep(tracer, "watop_uring_done_5_8", traced && !by_request);
-        const struct btf_type *link = arguments(btf, "io_uring_link");
+        const struct btf_type *link = program_arguments(btf, "io_uring_link");
         keep(tracer, "watop_link", traced && by_request && link && btf_vlen(link) == 3);
         keep(tracer, "watop_link_5_15", traced && by_request && link && btf_vlen(link) == 4);
-        keep(tracer, "watop_uring_wait", traced);
-        keep(tracer, "watop_uring_create", traced && arguments(btf, "io_uring_create"));
+        keep(tracer, "watop_uring_wait", traced && !counted);
+        keep(tracer, "watop_uring_wait_counted", traced && counted);
+        keep(tracer, "watop_uring_create", traced && program_arguments(btf, "io_uring_create"));
         settings->storage_traced = traced;
+        settings->rings_counted = traced && counted;
         settings->complete_has_request = by_request;
-        settings->overlay_has_struct = has_member(btf, "ovl_file", "realfile");
+        settings->overlay_has_struct = program_has_member(btf, "ovl_file", "realfile");
 }
 
 static bool has_helper(const struct btf *btf, const char *name)
@@ -100,8 +79,8 @@ static bool counts_rings(const struct tracer *tracer, const struct btf *btf)
 {
         enum { CPUS_MOST = 256 };
         return tracer->cpus <= CPUS_MOST && has_helper(btf, "BPF_FUNC_task_pt_regs") && has_helper(btf, "BPF_FUNC_loop") &&
-                has_member(btf, "io_uring_task", "cached_refs") &&
-                has_member(btf, "io_tctx_node", "ctx_node") && has_member(btf, "io_hash_bucket", "list");
+                program_has_member(btf, "io_uring_task", "cached_refs") &&
+                program_has_member(btf, "io_tctx_node", "ctx_node") && program_has_member(btf, "io_hash_bucket", "list");
 }
 
 static int choose(struct tracer *tracer, const struct btf *btf, char *why, size_t size)
@@ -111,35 +90,36 @@ static int choose(struct tracer *tracer, const struct btf *btf, char *why, size_
 #else
         struct settings settings = {.stores_reorder = 1};
 #endif
-        const struct btf_type *change = arguments(btf, "sched_switch");
+        const struct btf_type *change = program_arguments(btf, "sched_switch");
         bool first = is_pointer(btf, change, 1);
-        if (!change || !arguments(btf, "sched_waking") || !arguments(btf, "block_rq_complete") ||
-                        !has_member(btf, "task_struct", "in_iowait")) {
+        if (!change || !program_arguments(btf, "sched_waking") || !program_arguments(btf, "block_rq_complete") ||
+                        !program_has_member(btf, "task_struct", "in_iowait")) {
                 snprintf(why, size, "this kernel lacks an event the exact method needs (sched_switch, sched_waking, block_rq_complete)");
                 return -EOPNOTSUPP;
         }
         /* The order of attaching: whatever wakes is there before the event that puts to sleep. */
         keep(tracer, "watop_waking", true);
-        keep(tracer, "watop_migrate", arguments(btf, "sched_migrate_task"));
+        keep(tracer, "watop_migrate", program_arguments(btf, "sched_migrate_task"));
         keep(tracer, "watop_complete", true);
-        keep(tracer, "watop_bio_complete", arguments(btf, "block_bio_complete"));
-        keep(tracer, "watop_done", arguments(btf, "block_io_done"));
-        keep(tracer, "watop_queue", arguments(btf, "block_bio_queue"));
-        keep(tracer, "watop_dirty", arguments(btf, "balance_dirty_pages"));
-        keep(tracer, "watop_free", arguments(btf, "sched_process_free"));
-        choose_rings(tracer, btf, &settings);
+        keep(tracer, "watop_bio_complete", program_arguments(btf, "block_bio_complete"));
+        settings.done_traced = keep(tracer, "watop_done", program_arguments(btf, "block_io_done"));
+        keep(tracer, "watop_queue", program_arguments(btf, "block_bio_queue"));
+        keep(tracer, "watop_dirty", program_arguments(btf, "balance_dirty_pages"));
+        keep(tracer, "watop_free", program_arguments(btf, "sched_process_free"));
+        bool counted = counts_rings(tracer, btf);
+        choose_rings(tracer, btf, counted, &settings);
         keep(tracer, "watop_switch", first);
         keep(tracer, "watop_switch2", !first);
-        bool counted = counts_rings(tracer, btf);
         tracer->seed = bpf_object__find_program_by_name(tracer->object, counted ? "watop_seed_rings" : "watop_seed");
         struct bpf_program *unused = bpf_object__find_program_by_name(tracer->object, counted ? "watop_seed" : "watop_seed_rings");
         tracer->touch = bpf_object__find_program_by_name(tracer->object, "watop_touch");
+        tracer->prove = bpf_object__find_program_by_name(tracer->object, "watop_prove");
         struct bpf_map *constants = bpf_object__find_map_by_name(tracer->object, ".rodata");
         int r = constants ? bpf_map__set_initial_value(constants, &settings, sizeof settings) : -ENOENT;
         r = r ? r : bpf_program__set_autoload(unused, false);
-        if (r < 0 || !tracer->seed || !tracer->touch)
+        if (r < 0 || !tracer->seed || !tracer->touch || !tracer->prove)
                 snprintf(why, size, "the built-in programs are not whole: a fault of this build");
-        return r < 0 ? r : tracer->seed && tracer->touch ? 0 : -EINVAL;
+        return r < 0 ? r : tracer->seed && tracer->touch && tracer->prove ? 0 : -EINVAL;
 }
 
 int tracer_choose(struct tracer *tracer, char *why, size_t size)

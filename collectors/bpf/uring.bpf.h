@@ -130,13 +130,10 @@ inline_ u32 kind_of_operation(struct io_kiocb *request, struct io_ring_ctx *ring
 
 /* ---- counts of a ring ---------------------------------------------------------------------------------------------------------------- */
 
-/* What is pending changed between none and some: whoever sleeps on the ring now waits for something else. */
-static __attribute__((noinline)) int reclass(struct ring *ring, u64 ctx)
+/* What is pending on its ring is not what this sleeper was taken for: it waits for something else from now on. */
+seldom_ int reclass(struct ring *ring, struct waiter *slot, u64 ctx)
 {
-        if (!ring)
-                return 0;
-        struct waiter *slot = slot_of((int)ring->sleeper - 1);
-        if (!slot || slot->ctx != ctx || !slot->ring)
+        if (!ring || !slot || slot->ctx != ctx || !slot->ring)
                 return 0;
         u32 word = READ(slot->asleep), class = ring_class(slot, ring), new_word = ASLEEP | class;
         struct core *core = core_of(slot->cpu);
@@ -161,21 +158,55 @@ static __attribute__((noinline)) int reclass(struct ring *ring, u64 ctx)
         return 0;
 }
 
-inline_ void pend(u64 ctx, u32 kind)
+/* What is pending changed between none and some: for all who sleep on the ring. */
+seldom_ int reclass_all(struct ring *ring, u64 ctx)
+{
+        if (!ring)
+                return 0;
+        for (u32 i = 0; i < RING_SLEEPERS; i++) {
+                u32 sleeper = READ(ring->sleeper[i]);
+                struct waiter *slot = sleeper ? slot_of((int)sleeper - 1) : 0;
+                if (slot)
+                        reclass(ring, slot, ctx);
+        }
+        return 0;
+}
+
+seldom_ int look_again(struct waiter *slot, u64 ctx)
 {
         struct ring *ring = bpf_map_lookup_elem(&rings, &ctx);
+        if (ring && slot)
+                reclass(ring, slot, ctx);
+        return 0;
+}
+
+/* The ring's entry, made if there is none. A ring met in use is not known: what was pending when we came, or when its entry was lost,
+ * was not seen. Without the lists that count it out (`learn`) the first look has to do. Full: whoever waits on it is as unknown, and it
+ * is counted. */
+seldom_ struct ring *ring_of(u64 ctx)
+{
+        struct ring *ring = bpf_map_lookup_elem(&rings, &ctx);
+        if (ring)
+                return ring;
+        struct ring fresh = {.unknown = settings.rings_counted, .seen = bpf_ktime_get_ns()};
+        struct tally *counts = tally();
+        if (bpf_map_update_elem(&rings, &ctx, &fresh, BPF_NOEXIST) == 0 && counts)
+                ADD(&counts->rings, 1);
+        return bpf_map_lookup_elem(&rings, &ctx);
+}
+
+inline_ void pend(u64 ctx, u32 kind)
+{
+        struct ring *ring = ring_of(ctx);
         if (!ring) {
-                struct ring fresh = {0};
-                bpf_map_update_elem(&rings, &ctx, &fresh, BPF_NOEXIST);
-                ring = bpf_map_lookup_elem(&rings, &ctx);
-                if (!ring)
-                        return;
+                count_overflow();
+                return;
         }
         u32 *count = kind == KIND_BLOCK ? &ring->block : &ring->other;
         bool first = READ(*count) == 0;
         ADD(count, 1);
-        if (first && ring->sleeper)
-                reclass(ring, ctx);
+        if (first)
+                reclass_all(ring, ctx);
 }
 
 inline_ void unpend(u64 ctx, u32 kind)
@@ -187,8 +218,8 @@ inline_ void unpend(u64 ctx, u32 kind)
         if ((s32)READ(*count) <= 0)
                 return;
         ADD(count, -1);
-        if (READ(*count) == 0 && ring->sleeper)
-                reclass(ring, ctx);
+        if (READ(*count) == 0)
+                reclass_all(ring, ctx);
 }
 
 /* An operation of this kind is on the ring from now on, under this key. */
@@ -325,23 +356,34 @@ int watop_uring_done_5_8(u64 *ctx)
 }
 
 /* Which ring the thread is about to wait on. */
-SEC("tp_btf/io_uring_cqring_wait")
-int watop_uring_wait(u64 *ctx)
+inline_ void waits_on(u64 ctx, u64 wanted)
 {
         struct core *here = core_of(bpf_get_smp_processor_id());
         if (here) {
-                here->ring = ctx[0];
-                here->ring_wanted = (u32)ctx[1];
-                here->ring_tid = (u32)bpf_get_current_pid_tgid();
+                here->ring = ctx;
+                here->ring_wanted = (u32)wanted;
+                here->ring_tid = tid_of(current_task());
         }
+}
+
+SEC("tp_btf/io_uring_cqring_wait")
+int watop_uring_wait(u64 *ctx)
+{
+        ring_of(ctx[0]);
+        waits_on(ctx[0], ctx[1]);
         return 0;
 }
 
-/* Its address may have belonged to a ring that is gone. */
+/* A new ring, of which each submission will be seen. Its address may have belonged to one that is gone. */
 SEC("tp_btf/io_uring_create")          /* (fd, ring, ...) */
 int watop_uring_create(u64 *ctx)
 {
         u64 ring = ctx[1];
-        bpf_map_delete_elem(&rings, &ring);
+        struct ring fresh = {.seen = bpf_ktime_get_ns()};
+        struct tally *counts = tally();
+        if (bpf_map_delete_elem(&rings, &ring) == 0 && counts)
+                ADD(&counts->rings, -1);
+        if (bpf_map_update_elem(&rings, &ring, &fresh, BPF_NOEXIST) == 0 && counts)
+                ADD(&counts->rings, 1);
         return 0;
 }

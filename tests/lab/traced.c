@@ -75,6 +75,7 @@ int main(int argc, char **argv)
                         ms(waiters[i].disk_ns), ms(waiters[i].uring_ns), ms(waiters[i].other_ns), waiters[i].pending_block,
                         waiters[i].pending_other);
         tracer_stats(tracer, &stats);
+        tracer_runs(tracer, &stats);
         printf("unmatched %llu overflow %llu recursion %llu healed %llu\n", (unsigned long long)stats.unmatched,
                 (unsigned long long)stats.overflow, (unsigned long long)stats.recursion, (unsigned long long)stats.healed);
         tracer_close(tracer);

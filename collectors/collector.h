@@ -14,6 +14,7 @@
 #include "sample/iowait.h"
 #include "sample/sample.h"
 
+struct stages;
 struct tracer;
 struct tracer_waiter;
 
@@ -56,7 +57,8 @@ struct evidence {
         size_t d_thread_count;
         /* written by trace.c while the tracer is attached */
         struct iowait_exact *exact;               /* exact[i] belongs to cores[i]; NULL: not traced. trace.c owns the memory */
-        const struct tracer_waiter *traced;       /* every waiter since attach (bpf/tracer.h), at this tick's /proc/stat; NULL: not traced */
+        const struct tracer_waiter *traced;       /* every waiter since attach (bpf/tracer.h), at this tick's /proc/stat; NULL: not
+                                                     traced */
         size_t traced_count;
         const void *seeded;                       /* for trace_seeded in trace.h */
 };
@@ -71,6 +73,7 @@ struct tick {
         uint64_t deadline_ns;         /* CLOCK_MONOTONIC: detail is left out rather than pass it; far off while capturing */
         uint64_t number;              /* 0, 1, 2, ... */
         struct tracer *tracer;        /* bpf/tracer.h; NULL: none here. Only trace.c uses it */
+        struct stages *stages;        /* stages.h; NULL: no block tracing here. Only stage.c uses it */
         uint64_t tracer_epoch;        /* another one with each attachment: its counters began anew */
         enum cmdline_policy cmdline;
         bool extra;                   /* out of step (a mark): keep it cheap */
@@ -105,7 +108,7 @@ struct collector {
 };
 
 extern const struct collector collector_cpu, collector_disk, collector_process, collector_thread, collector_vm, collector_net,
-        collector_pressure, collector_cgroup, collector_facts, collector_uring, collector_trace;
+        collector_pressure, collector_cgroup, collector_facts, collector_stage, collector_uring, collector_trace;
 extern const struct collector *const collectors[]; /* NULL at the end */
 
 /* Helpers they share. */

@@ -322,7 +322,8 @@ static void read_facts(struct facts *f)
         fact(f, "watopd", f->settings);
 }
 
-/* Once a minute, and when watopd was told other settings; a captured machine's later trees need not repeat what does not change, so only at its first. */
+/* Once a minute, and when watopd was told other settings; a captured machine's later trees need not repeat what does not change, so only at
+ * its first. */
 static int facts_collect(void *own, struct tick *t)
 {
         struct facts *f = own;

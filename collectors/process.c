@@ -386,8 +386,8 @@ static void process_check(struct procfs *procfs, char *line, size_t size)
         if (r < 0)
                 snprintf(line, size, "/proc cannot be listed: %s", strerror(-r));
         else if (look.denied > 0)
-                snprintf(line, size, "%u processes; I/O bytes of %u of them are refused (other users' take CAP_SYS_PTRACE; with it, another "
-                        "user namespace or a security module may still refuse)", look.seen, look.denied);
+                snprintf(line, size, "%u processes; I/O bytes of %u of them are refused (other users' take CAP_SYS_PTRACE; with it, "
+                        "another user namespace or a security module may still refuse)", look.seen, look.denied);
         else
                 snprintf(line, size, "%u processes, all columns", look.seen);
 }

@@ -1,27 +1,33 @@
 /*
  * How much of PSI io is parked io_uring threads. Contract: psi.h.
  *
- * What the kernel counts (kernel/sched/psi.c, collect_percpu_times): on each core the time with a task that sleeps in iowait there
- * (some), and
- * of that the time with nothing running there (full); the machine's figure is their mean over cores, weighted by the time in which the core
- * was not idle (a core with a sleeper counts as not idle). So
+ * What the kernel counts (kernel/sched/psi.c, collect_percpu_times): on each core the time with a task that sleeps in iowait there (some),
+ * and of that the time with nothing running there (full); the machine's figure is their mean over cores, weighted by the time in which the
+ * core was not idle (a core with a sleeper counts as not idle). So
  *
  *      full = sum(n I) / sum(n)       I  iowait of the core           n  wall time less its idle time
  *      some = sum(n S) / sum(n)       S  time with an iowait sleeper
  *
  * I and its part u that is io_uring's alone are the split's. S is not shown anywhere. A core on which a ring's thread is known to be
- * counted
- * and to have slept through the tick has S = wall time; what is left of the kernel's `some` belongs to the other cores. Among them it is
- * shared
- * out by I and a share of the time in which the core ran something: the share that sleepers have of the time in which it did not, I / (I
- * + idle).
- * The explained part of a core's S is taken as u/I, as in its idle time. Nothing is ever more than what the kernel counted; `full` is
- * explained as sum(n u) / sum(n I) of it. Taking shares keeps the distance between the reads of /proc/stat and /proc/pressure out.
+ * counted and to have slept through the tick has S = wall time; what is left of the kernel's `some` belongs to the other cores. Among them
+ * it is shared out by I and a share of the time in which the core ran something: the share that sleepers have of the time in which it did
+ * not, I / (I + idle). The explained part of a core's S is taken as u/I, as in its idle time. Nothing is ever more than what the kernel
+ * counted; `full` is explained as sum(n u) / sum(n I) of it. Taking shares keeps the distance between the reads of /proc/stat and
+ * /proc/pressure out.
+ *
+ * Bounds. While a core runs something, its sleepers are seen by nobody: of its busy time b anything from none to all may have been a stall,
+ * of rings' threads alone (e) or with another sleeper (o). With the split's own bounds of u
+ *
+ *      u_min <= e <= u_max + b        I - u_max <= o <= I - u_min + b
+ *
+ * where b counts on a side only if such a sleeper can have been there: for e one in a ring's wait, or iowait that may be one; for o a task
+ * in D state that was seen, iowait that may be one's, or threads that could not be seen. A thread proved parked slept through b, so e >=
+ * u_min + b where there is no o. The explained `some` lies between sum(n e) / sum(n) and the kernel's `some` less sum(n o) / sum(n), each
+ * the nearer one. Tracing knows the idle time exactly, so u_min = u_max, and of b as little.
  *
  * A control group has the same figures over its own tasks. Its cores are those on which waiters of it (and of groups below it) sleep; what
  * else sleeps on them is in u, and a core with a D-state task of the group alone is not explained at all. A tick's share is weighted and
- * added
- * up until the group's file is read again.
+ * added up until the group's file is read again.
  */
 #include "collectors/psi.h"
 #include "collectors/bpf/tracer.h"
@@ -42,19 +48,22 @@ enum {
 enum { WAITS = 2, PARKED = 3, PROVED = 4, STORAGE = 5, DSTATE = 6 };
 
 struct core {
-        uint64_t uring;         /* CPU_WA_URING of the tick before */
+        uint64_t uring, least, most; /* CPU_WA_URING and its bounds of the tick before */
         bool known;             /* and it was there */
         /* of this tick */
         bool now;
         bool parked;            /* a counted ring's thread sleeps on it all the time */
         bool vague;             /* it ran something all the time, and whether its sleepers are counted is not known */
         double weight, waits, stalled, share; /* n, I, S, u/I */
+        double low, high;       /* bounds of u */
+        double own_low, own_high, other_low, other_high; /* of e and o */
 };
 
 struct totals {
         uint64_t some, full;    /* of the kernel, when it was last seen */
         bool known, has_full;
         double some_uring, full_uring; /* ns */
+        double some_low, some_high, full_low, full_high; /* of the machine's only */
 };
 
 struct group {              /* owned by its row of scope cgroup */
@@ -123,8 +132,7 @@ static bool room(struct psi *psi, size_t cores)
 }
 
 /* Does a ring's thread that is known to be counted sleep on the core all the time? *other: a task in D state was seen there. *doubt: a
- * ring's
- * thread of which it is not known. */
+ * ring's thread of which it is not known. */
 static bool parked_on(const struct evidence *e, unsigned cpu, bool *other, bool *doubt)
 {
         bool parked = false;
@@ -151,6 +159,17 @@ static bool parked_on(const struct evidence *e, unsigned cpu, bool *other, bool 
         return parked;
 }
 
+/* Where the explained stall and the rest of it may lie. */
+static void bound_core(struct core *core, double busy, bool other, bool doubt)
+{
+        bool ring = core->parked || doubt || core->high > 0, more = other || core->waits - core->low > TICK;
+
+        core->own_low = core->low + (core->parked && !more ? busy : 0);
+        core->own_high = core->high + (ring ? busy : 0);
+        core->other_low = core->waits - core->high;
+        core->other_high = core->waits - core->low + (more ? busy : 0);
+}
+
 static void take_core(struct core *core, const struct evidence *e, const struct iowait_core *in, double wall)
 {
         double waits = in->iowait_ns > 0 ? (double)in->iowait_ns : 0, idle = in->idle_ns > 0 ? (double)in->idle_ns : 0;
@@ -170,6 +189,22 @@ static void take_core(struct core *core, const struct evidence *e, const struct 
                 core->stalled = core->parked ? wall : 0;
                 core->share = core->parked && !other ? 1 : 0;
         }
+        bound_core(core, busy, other, doubt);
+}
+
+/* Bounds of the core's u in the tick: those of the split, within I. */
+static void take_bounds(struct core *core, const struct row *row, double waits)
+{
+        uint64_t least, most;
+        bool known = row_get(row, CPU_WA_URING_MIN, &least) && row_get(row, CPU_WA_URING_MAX, &most);
+
+        core->low = core->now && known && least >= core->least ? (double)(least - core->least) : 0;
+        core->high = core->now && known && most >= core->most ? (double)(most - core->most) : waits;
+        core->low = core->low < waits ? core->low : waits;
+        core->high = core->high < waits ? core->high : waits;
+        core->low = core->low < core->high ? core->low : core->high;
+        core->least = known ? least : 0;
+        core->most = known ? most : 0;
 }
 
 /* True when this tick's cores are known, and those of the tick before. With a vague one among them nothing is concluded. */
@@ -192,6 +227,7 @@ static bool take_cores(struct psi *psi, struct sample *sample, const struct evid
                 core->now = core->known && in->valid && wall > 0 && uring >= core->uring;
                 core->share = core->now && in->iowait_ns > 0 ? (double)(uring - core->uring) / (double)in->iowait_ns : 0;
                 core->share = core->share > 1 ? 1 : core->share;
+                take_bounds(core, row, in->iowait_ns > 0 ? (double)in->iowait_ns : 0);
                 if (core->now)
                         take_core(core, e, in, wall);
                 any = any || core->now;
@@ -263,18 +299,68 @@ static double explained_some(const struct psi *psi, double some)
         return uring / weight < some ? uring / weight : some;
 }
 
-static double explained_full(const struct psi *psi, double full)
+/* Bounds of what explained_some estimates, in ns; they hold the estimate. */
+static void bounds_some(const struct psi *psi, double some, double estimate, double *low, double *high)
 {
-        struct stall idle = {0};
+        double weight = 0, own_low = 0, own_high = 0, other_low = 0, other_high = 0;
 
         for (size_t i = 0; i < psi->core_capacity; i++) {
                 const struct core *core = &psi->cores[i];
                 if (!core->now)
                         continue;
-                idle.all += core->weight * core->waits;
-                idle.uring += core->weight * core->waits * core->share;
+                weight += core->weight;
+                own_low += core->weight * core->own_low;
+                own_high += core->weight * core->own_high;
+                other_low += core->weight * core->other_low;
+                other_high += core->weight * core->other_high;
         }
-        return idle.all > 0 ? full * idle.uring / idle.all : 0;
+        *low = *high = estimate;
+        if (!(weight > 0))
+                return;
+        double least = own_low / weight, most = own_high / weight;
+        if (some - other_high / weight > least)
+                least = some - other_high / weight;
+        if (some - other_low / weight < most)
+                most = some - other_low / weight;
+        *low = least < estimate ? least : estimate;
+        *high = most > estimate ? most : estimate;
+        *high = *high < some ? *high : some;
+}
+
+/* The explained part of `full`, and its bounds. */
+static double explained_full(const struct psi *psi, double full, double *low, double *high)
+{
+        double all = 0, uring = 0, least = 0, most = 0;
+
+        for (size_t i = 0; i < psi->core_capacity; i++) {
+                const struct core *core = &psi->cores[i];
+                if (!core->now)
+                        continue;
+                all += core->weight * core->waits;
+                uring += core->weight * core->waits * core->share;
+                least += core->weight * core->low;
+                most += core->weight * core->high;
+        }
+        double estimate = all > 0 ? full * uring / all : 0;
+        *low = all > 0 && full * least / all < estimate ? full * least / all : estimate;
+        *high = all > 0 && full * most / all > estimate ? full * most / all : estimate;
+        return estimate;
+}
+
+/* Bounds of the machine's parts; absent where the parts are. */
+static void publish_bounds(struct row *row, const struct totals *t, bool known)
+{
+        const struct { int metric; double value; bool has; } bounds[] = {
+                {PRESSURE_SOME_URING_MIN, t->some_low, true}, {PRESSURE_SOME_URING_MAX, t->some_high, true},
+                {PRESSURE_FULL_URING_MIN, t->full_low, t->has_full}, {PRESSURE_FULL_URING_MAX, t->full_high, t->has_full},
+        };
+
+        for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
+                if (known && bounds[i].has)
+                        row_set(row, bounds[i].metric, (uint64_t)bounds[i].value);
+                else
+                        row_absent(row, bounds[i].metric);
+        }
 }
 
 static void host_tick(struct psi *psi, struct sample *sample, bool cores)
@@ -286,10 +372,17 @@ static void host_tick(struct psi *psi, struct sample *sample, bool cores)
                 return;
         bool first = !psi->host.known, known = growth(&psi->host, row, PRESSURE_SOME, PRESSURE_FULL, &some, &full);
         if (cores) {
-                psi->host.some_uring += explained_some(psi, some);
-                psi->host.full_uring += explained_full(psi, full);
+                double low, high, estimate = explained_some(psi, some);
+                bounds_some(psi, some, estimate, &low, &high);
+                psi->host.some_uring += estimate;
+                psi->host.some_low += low;
+                psi->host.some_high += high;
+                psi->host.full_uring += explained_full(psi, full, &low, &high);
+                psi->host.full_low += low;
+                psi->host.full_high += high;
         }
         publish(row, &psi->host, PRESSURE_SOME_URING, PRESSURE_FULL_URING, known && (cores || first));
+        publish_bounds(row, &psi->host, known && (cores || first));
 }
 
 /* ---- control groups ------------------------------------------------------------------------------------------------------------- */

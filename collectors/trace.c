@@ -2,8 +2,10 @@
  * The exact split's numbers: tracing's counters become times of the interval, aligned with the cores of /proc/stat. Contract: trace.h.
  *
  * It collects right behind cpu.c, so that both sums are of nearly the same instant. A core is valid when it was traced at both ends of the
- * interval, by the same attachment, and no waiter was left out for want of room. Corrections and the kernel's rounding are carried from one
- * interval to the next (sample/iowait_exact.h). It never fails: without a tracer there is no exact evidence, and the rules judge.
+ * interval, by the same attachment, and no waiter was left out for want of room. At the first tick of an attachment its counters, which
+ * began at 0, are those of the interval's last part, and the rest of the kernel's iowait is left to the rules. Corrections and the kernel's
+ * rounding are carried from one interval to the next (sample/iowait_exact.h). It never fails: without a tracer there is no exact evidence,
+ * and the rules judge.
  */
 #include "collectors/trace.h"
 
@@ -13,11 +15,15 @@
 
 #include "collectors/bpf/tracer.h"
 #include "sample/iowait_exact.h"
+#include "sample/wchan.h"
 
 enum {
         WAITERS_FIRST = 256, WAITERS_MAX = 1 << 16,
         CORES_MAX = 1 << 16,
+        PROOFS_MAX = 64,             /* wait channels read in one tick */
 };
+/* An attachment so soon in the interval is as good as before it. */
+#define TRIFLE_SHARE 50
 /* Longer than any interval; what a core shows limits it. */
 #define WHOLE_NS UINT64_C(4000000000000)
 /* Healing looks at every sleeper: not with every short tick. */
@@ -54,14 +60,20 @@ struct trace {
         struct tracer_waiter *waiters; /* lent to the evidence */
         size_t waiter_capacity, waiter_count;
         struct sleepers before, after;
+        bool guesses;                /* somebody's wait may still be proved */
+        size_t prove_next;           /* where the next tick goes on with that */
         uint64_t reads, epoch, overflow, maintained_ns;
 };
 
 static int trace_open(struct procfs *procfs, void **own)
 {
         (void)procfs;
-        *own = calloc(1, sizeof(struct trace));
-        return *own == NULL ? -ENOMEM : 0;
+        struct trace *t = calloc(1, sizeof *t);
+        if (t == NULL)
+                return -ENOMEM;
+        t->guesses = true; /* tracing may be at work already */
+        *own = t;
+        return 0;
 }
 
 static void trace_close(void *own)
@@ -107,6 +119,34 @@ static bool read_waiters(struct trace *t, struct tracer *tracer, uint64_t now_ns
                 t->waiter_count = tracer_waiters(tracer, now_ns, t->waiters, t->waiter_capacity);
                 if (t->waiter_count < t->waiter_capacity || t->waiter_capacity >= WAITERS_MAX)
                         return true;
+        }
+}
+
+/* Who slept already when tracing began, outside of rings, is a guess until it wakes. The function it sleeps in may leave no choice: then a
+ * device that is stuck since before is told as one. Those that it leaves open (the page cache, where a file server's reader sleeps as well)
+ * stay a guess. */
+static void prove(struct trace *t, struct tick *tick)
+{
+        size_t first = t->waiter_count > 0 ? t->prove_next % t->waiter_count : 0;
+        unsigned read = 0;
+
+        t->guesses = false;
+        for (size_t i = 0; i < t->waiter_count; i++) {
+                size_t at = (first + i) % t->waiter_count;
+                const struct tracer_waiter *w = &t->waiters[at];
+                char wchan[64];
+                if (!w->asleep || w->since_ns != 0 || w->ring_wait || w->class != TRACER_OTHER)
+                        continue;
+                t->guesses = true;
+                t->prove_next = at;
+                if (read++ >= PROOFS_MAX) /* it is the first of the next tick: many that cannot be proved hide nobody */
+                        return;
+                ssize_t n = procfs_readf(tick->procfs, wchan, sizeof wchan - 1, "proc/%d/task/%d/wchan", w->tgid, w->tid);
+                if (n <= 0 || (size_t)n >= sizeof wchan)
+                        continue;
+                wchan[n] = '\0';
+                if (wchan_block_only(wchan))
+                        tracer_prove(tick->tracer, w);
         }
 }
 
@@ -196,17 +236,29 @@ static int64_t moved(uint64_t now, uint64_t was)
         return (int64_t)(now - was);
 }
 
-static void compare_core(struct trace *t, const struct iowait_core *core, const struct tracer_core *now, bool whole,
+/* When the attachment came in this interval, a core that was not read yet began it with 0. */
+enum began { BEFORE, AT_ONCE, LATER };
+
+static enum began began(const struct evidence *e, uint64_t attached_ns)
+{
+        if (e->stat_prev_start_ns == 0 || attached_ns < e->stat_prev_start_ns)
+                return BEFORE;
+        return attached_ns - e->stat_prev_start_ns <= (e->stat_start_ns - e->stat_prev_start_ns) / TRIFLE_SHARE ? AT_ONCE : LATER;
+}
+
+static void compare_core(struct trace *t, const struct iowait_core *core, const struct tracer_core *now, bool whole, enum began began,
         struct iowait_exact *exact)
 {
         *exact = (struct iowait_exact){ .cpu = core->cpu };
         if (now == NULL || core->cpu >= t->core_capacity)
                 return;
         struct core *c = &t->cores[core->cpu];
-        if (c->read == 0 || c->read + 1 != t->reads || !core->valid || !whole) {
+        bool base = c->read == 0 ? began != BEFORE : c->read + 1 == t->reads;
+        if (!base || !core->valid || !whole) {
                 c->carry = (struct iowait_carry){ .unsure_ns = 0 };
         } else {
                 exact->valid = true;
+                exact->partial = c->read == 0 && began == LATER;
                 exact->disk_ns = moved(now->disk_ns, c->last.disk_ns);
                 exact->uring_ns = moved(now->uring_ns, c->last.uring_ns);
                 exact->other_ns = moved(now->other_ns, c->last.other_ns);
@@ -228,6 +280,7 @@ static void forget(struct trace *t)
                 t->cores[i] = (struct core){ .read = 0 };
         empty_sleepers(&t->before, 0);
         t->overflow = 0;
+        t->guesses = true;
 }
 
 static bool make_room(struct trace *t, const struct evidence *e)
@@ -250,6 +303,10 @@ static void compare(struct trace *t, struct tick *tick)
 
         if (!make_room(t, e))
                 return;
+        if (t->guesses && read_waiters(t, tick->tracer, now_ns)) {
+                prove(t, tick);
+                now_ns = procfs_mono(tick->procfs);
+        }
         size_t count = tracer_cores(tick->tracer, now_ns, t->now, t->now_capacity);
         while (count == t->now_capacity && count < CORES_MAX) { /* more possible cores than on-line ones */
                 if (!room(&t->now, &t->now_capacity, count + 1, sizeof *t->now))
@@ -260,10 +317,11 @@ static void compare(struct trace *t, struct tick *tick)
                 return;
         tracer_stats(tick->tracer, &stats);
         bool whole = stats.overflow == t->overflow;
+        enum began when = began(e, stats.attached_ns);
         t->overflow = stats.overflow;
         t->reads++;
         for (size_t i = 0; i < e->core_count; i++)
-                compare_core(t, &e->cores[i], find_core(t, count, e->cores[i].cpu), whole, &t->exact[i]);
+                compare_core(t, &e->cores[i], find_core(t, count, e->cores[i].cpu), whole, when, &t->exact[i]);
         e->exact = t->exact;
         e->traced = t->waiters;
         e->traced_count = t->waiter_count;
@@ -314,13 +372,13 @@ void trace_self(struct tracer *tracer, struct row *row)
         bool attached = tracer != NULL && tracer_attached(tracer);
 
         row_set(row, SELF_TRACER, tracer == NULL ? 0 : attached ? 2 : 1);
-        if (tracer != NULL)
+        if (tracer != NULL) {
                 tracer_stats(tracer, &stats);
-        if (tracer != NULL)
                 row_set(row, SELF_TRACER_MISSED, stats.unmatched + stats.healed);
-        else
+        } else {
                 row_absent(row, SELF_TRACER_MISSED);
-        if (stats.run_count > 0)
+        }
+        if (attached && tracer_runs(tracer, &stats))
                 row_set(row, SELF_TRACER_TIME, stats.run_ns);
         else
                 row_absent(row, SELF_TRACER_TIME);

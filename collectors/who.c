@@ -143,8 +143,8 @@ static void credit(struct who *who, const struct tick *tick, struct who_one *thr
 
 /* ---- by tracing ---------------------------------------------------------------------------------------------------------------------- */
 
-/* Traced idle time has interrupts in it, the kernel's iowait has not; with many completions that is far more than rounding (70 against 61% of a
- * core). Waiters are told in the kernel's measure, as their cores are. Within two ticks the two are the same. */
+/* Traced idle time has interrupts in it, the kernel's iowait has not; with many completions that is far more than rounding (70 against 61%
+ * of a core). Waiters are told in the kernel's measure, as their cores are. Within two ticks the two are the same. */
 static double kernel_share(const struct evidence *e, unsigned cpu)
 {
         for (size_t i = 0; e->exact && i < e->core_count; i++) {

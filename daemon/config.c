@@ -20,9 +20,9 @@
 
 #include "sample/ring.h"
 
+#define ALL_SCOPES ((SCOPE_BIT(SCOPE_COUNT) - 1) & ~SCOPES_TRACED)
 /* Scopes that cost little. Threads and control groups are read while somebody asks for them (leases). */
-#define DEFAULT_SCOPES                                                                                                          \
-        (((SCOPE_BIT(SCOPE_COUNT) - 1)) & ~(SCOPE_BIT(SCOPE_THREAD) | SCOPE_BIT(SCOPE_CGROUP)))
+#define DEFAULT_SCOPES (ALL_SCOPES & ~(SCOPE_BIT(SCOPE_THREAD) | SCOPE_BIT(SCOPE_CGROUP)))
 
 void config_default(struct config *config)
 {
@@ -144,7 +144,7 @@ static uint32_t scope_by_name(const char *name, size_t length)
                 if (strlen(scopes[s].name) == length && memcmp(scopes[s].name, name, length) == 0)
                         return SCOPE_BIT(s);
         if (length == 3 && memcmp(name, "all", 3) == 0)
-                return SCOPE_BIT(SCOPE_COUNT) - 1;
+                return ALL_SCOPES;
         if (length == 7 && memcmp(name, "default", 7) == 0)
                 return DEFAULT_SCOPES;
         return 0;
@@ -178,9 +178,9 @@ int config_scopes(const char *text, uint32_t *mask)
         uint32_t found;
         size_t length;
 
-        if (read_scopes(text, &found, &length) != NULL || found == 0)
-                return -EINVAL;
-        *mask = found;
+        if (read_scopes(text, &found, &length) != NULL || (found & ~SCOPES_TRACED) == 0)
+                return -EINVAL; /* of scopes that are only traced nothing would be left, and 0 means "not given" */
+        *mask = found & ~SCOPES_TRACED;
         return 0;
 }
 

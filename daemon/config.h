@@ -21,7 +21,7 @@ struct config {
         enum cmdline_policy cmdline;
         char log[CONFIG_PATH];       /* folder of logs; "" none */
         uint64_t log_file, log_total, log_keep_ns; /* bytes of one file, of all; how long they are kept */
-        bool bpf;                    /* the exact split may be used: tracing, while somebody asks */
+        bool bpf;                    /* BPF may be used: the exact split and block tracing, while somebody asks */
         unsigned mentioned;          /* settings that the file names, well or badly (config_reload) */
 };
 
@@ -39,7 +39,7 @@ int config_interval(const char *text, uint64_t *ns);     /* 250ms, 1s, 1.5, 1m, 
 int config_size(const char *text, uint64_t *bytes);      /* 64M, 1G, 65536K; bare = bytes */
 /* The first word that names no scope, and its length; NULL when all do (then there are none, if config_scopes refuses the text). */
 const char *config_bad_scope(const char *text, size_t *length);
-int config_scopes(const char *text, uint32_t *scopes);   /* names with commas or blanks; "all"; "default" */
+int config_scopes(const char *text, uint32_t *scopes);   /* names with commas or blanks; "all"; "default". Without traced ones; not none */
 int config_log(const char *text, char *folder);          /* an absolute path of less than CONFIG_PATH bytes; "" */
 int config_log_size(const char *text, uint64_t *bytes);  /* 1M to 1024G */
 int config_age(const char *text, uint64_t *ns);          /* 12h, 7d, 4w: 1h to 3650d */

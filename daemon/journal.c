@@ -3,13 +3,17 @@
  *
  * Names are watop-YYYYMMDD-HHMMSS.log in local time, so that their order is that of time and a day's files are found by name. A new file
  * begins with a full frame (one comes every 30 s at the latest); the one before says in a note which follows, and the new one what came
- * before: rotation is no gap. Only files of such names that are ours are ever removed.
+ * before: rotation is no gap.
+ *
+ * Whose a file is stands near its beginning, in the name of its first note, which is not compressed: old files are asked by one read,
+ * without the log's reader and its memory. A file without it is nobody's that we know, and stays.
  */
 #include "daemon/journal.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -19,13 +23,14 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "sample/log.h"
 #include "sample/trust.h"
 
-enum { SLOTS = 256, STACK = 512 << 10, NAME = 64 };
+enum { SLOTS = 256, STACK = 512 << 10, NAME = 64, MARK = 32, HEAD = 64 << 10, MACHINE = 256 };
 #define QUEUE_BYTES (UINT64_C(128) << 20)
 #define RETRY_NS (300 * UINT64_C(1000000000))
 #define ROOM_BYTES (UINT64_C(16) << 20) /* free before a stopped log goes on */
@@ -37,6 +42,8 @@ struct slot {
 
 struct journal {
         char folder[PATH_MAX];
+        char mark[MARK];       /* `writer.ID`: the note in all our files */
+        char writer_text[PATH_MAX + MACHINE + 32];
         struct journal_options options;
         pthread_t thread;
         bool running;
@@ -56,7 +63,44 @@ struct journal {
         int day;
         uint64_t retry_ns;
         struct slot current;
+        char first[HEAD];      /* bytes of an old file */
 };
+
+/* ---- who we are ----------------------------------------------------------------------------------------------------------------- */
+
+/* systemd's and D-Bus's number of the installation; without one the host's name. */
+static void machine_name(char machine[MACHINE])
+{
+        struct utsname names;
+        int fd = open("/etc/machine-id", O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        ssize_t n = fd < 0 ? -1 : read(fd, machine, MACHINE - 1);
+
+        if (fd >= 0)
+                close(fd);
+        machine[n > 0 ? n : 0] = '\0';
+        machine[strcspn(machine, "\n")] = '\0';
+        if (strlen(machine) != 32 && uname(&names) == 0)
+                snprintf(machine, MACHINE, "%s", names.nodename);
+}
+
+/* FNV-1a: two daemons of one folder must differ, nobody is kept out by it. */
+static uint64_t hash_of(const char *text)
+{
+        uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+        for (; *text != '\0'; text++)
+                hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+        return hash;
+}
+
+static void know_ourselves(struct journal *j, const char *ring)
+{
+        char machine[MACHINE];
+
+        machine_name(machine);
+        snprintf(j->writer_text, sizeof j->writer_text, "machine %s\nring %s\n", machine, ring ? ring : "-");
+        snprintf(j->mark, sizeof j->mark, "writer.%016" PRIx64, hash_of(j->writer_text));
+}
 
 /* ---- the folder ----------------------------------------------------------------------------------------------------------------- */
 
@@ -102,6 +146,7 @@ int journal_new(const struct journal_options *options, struct journal **result)
         }
         j->options = *options;
         j->options.folder = j->folder;
+        know_ourselves(j, options->ring);
         j->day = -1;
         pthread_mutex_init(&j->lock, NULL);
         pthread_cond_init(&j->more, NULL);
@@ -117,7 +162,7 @@ struct old {
         uint64_t bytes, age_ns;
 };
 
-static bool is_ours(const char *name)
+static bool has_form(const char *name)
 {
         static const char form[] = "watop-dddddddd-dddddd";
         size_t length = strlen(name);
@@ -128,6 +173,21 @@ static bool is_ours(const char *name)
                 if (form[i] == 'd' ? name[i] < '0' || name[i] > '9' : name[i] != form[i])
                         return false;
         return true;
+}
+
+/* By this daemon on this machine, and nobody writes it. */
+static bool is_ours(struct journal *j, int folder, const char *name)
+{
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+
+        if (fd < 0)
+                return false;
+        ssize_t n = pread(fd, j->first, sizeof j->first, 0);
+        bool ours = n > 0 && memmem(j->first, (size_t)n, j->mark, strlen(j->mark)) != NULL && fcntl(fd, F_OFD_GETLK, &lock) == 0 &&
+                    lock.l_type == F_UNLCK;
+        close(fd);
+        return ours;
 }
 
 static int by_name(const void *left, const void *right)
@@ -152,8 +212,9 @@ static size_t list_old(struct journal *j, int folder, struct old **list)
         clock_gettime(CLOCK_REALTIME, &now);
         while ((entry = readdir(dir))) {
                 struct stat st;
-                if (!is_ours(entry->d_name) || strcmp(entry->d_name, j->name) == 0 ||
-                    fstatat(folder, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid())
+                if (!has_form(entry->d_name) || strcmp(entry->d_name, j->name) == 0 ||
+                    fstatat(folder, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+                    !is_ours(j, folder, entry->d_name))
                         continue;
                 if (count == room) {
                         struct old *grown = reallocarray(*list, room ? room * 2 : 32, sizeof *grown);
@@ -265,6 +326,7 @@ static int begin_file(struct journal *j, const struct frame_head *frame)
         pthread_mutex_lock(&j->lock);
         memcpy(j->name, name, sizeof j->name);
         pthread_mutex_unlock(&j->lock);
+        note_text(j, j->mark, j->writer_text);
         note_text(j, "previous", j->previous);
         remove_old(j);
         return 0;

@@ -5,6 +5,9 @@
  *
  * It never holds up a tick: frames are copied into a queue of bounded size, and a thread of its own writes. What the queue has no room for
  * is left out and counted. A full disk or an I/O error stops it, which status says; it looks again every five minutes.
+ *
+ * The folder may be shared, with another daemon or another machine: only files of this machine and this daemon's ring, which nobody writes,
+ * are counted and removed. Each file has a note `writer.ID` for that, with the machine and the ring in words.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -13,6 +16,7 @@ struct journal;
 
 struct journal_options {
         const char *folder;
+        const char *ring;      /* the daemon's ring: which of the daemons of this machine it is; NULL none */
         uint64_t file_bytes;   /* a new file from then on */
         uint64_t total_bytes;  /* of all files: the oldest go */
         uint64_t keep_ns;      /* older files go */

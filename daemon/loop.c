@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "collectors/stages.h"
 #include "daemon/deadline.h"
 #include "daemon/journal.h"
 #include "daemon/sampler.h"
@@ -133,6 +134,29 @@ static int hook_step(void *arg, uint64_t *sequence)
         return -r;
 }
 
+static int hook_stream(void *arg, int *fd, char *text, size_t size)
+{
+        struct daemon *daemon = arg;
+
+        int r = daemon->stages != NULL ? stages_stream(daemon->stages) : -EOPNOTSUPP;
+        if (r < 0) {
+                snprintf(text, size, "%s", daemon->stages == NULL ? daemon->stages_why : strerror(-r));
+                return -r;
+        }
+        *fd = r;
+        return 0;
+}
+
+/* Why block tracing is not on although somebody wants it. */
+static size_t say_stages(const struct daemon *daemon, char *text, size_t size)
+{
+        char why[200] = "";
+
+        if (daemon->stages == NULL || stages_error(daemon->stages, why, sizeof why) == 0)
+                return 0;
+        return (size_t)snprintf(text, size, "; no block tracing: %s", why);
+}
+
 static size_t hook_status(void *arg, char *text, size_t size)
 {
         struct daemon *daemon = arg;
@@ -146,6 +170,8 @@ static size_t hook_status(void *arg, char *text, size_t size)
                 (double)status.last_took_ns / 1e6, status.detail, daemon->ring_is_memfd ? "memfd" : "file");
         if (length < size)
                 length += journal_status(daemon->journal, text + length, size - length);
+        if (length < size)
+                length += say_stages(daemon, text + length, size - length);
         const char *name;
         int error;
         for (unsigned i = 0; sampler_collector(daemon->sampler, i, &name, &error); i++)
@@ -164,6 +190,7 @@ void loop_hooks(struct daemon *daemon, struct serve_hooks *hooks)
                 .tick = hook_tick,
                 .step = daemon->captured ? hook_step : NULL,
                 .status = hook_status,
+                .stream = hook_stream,
         };
 }
 

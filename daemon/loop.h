@@ -9,6 +9,7 @@
 #include "sample/ring.h"
 
 struct sampler;
+struct stages;
 struct tracer;
 
 struct daemon {
@@ -25,6 +26,8 @@ struct daemon {
         struct sampler *sampler;
         struct journal *journal;        /* NULL: no log */
         struct tracer *tracer;          /* loaded; NULL: no exact split here */
+        struct stages *stages;          /* open; NULL: no block tracing here, */
+        char stages_why[200];           /* for this reason */
         bool captured;                  /* lock-step: ticks only when asked */
         bool orphan_ends;               /* private: end when our reader is gone */
         const char *ring_path;          /* as asked, for status */

@@ -1,9 +1,9 @@
 /*
  * watopd: samples this machine and publishes frames in a ring.
  *
- * Start: options, settings, ring, control socket, tracing's programs, then rights are given away, then the collectors open their files,
- * then the loop. It stays in the foreground: whoever wants it in the background has a service manager. `--private FD` is how watop starts
- * one for itself.
+ * Start: options, settings, ring, control socket, tracing's programs and tracefs, then rights are given away, then the collectors open
+ * their files, then the loop. It stays in the foreground: whoever wants it in the background has a service manager. `--private FD` is
+ * how watop starts one for itself.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "collectors/bpf/tracer.h"
+#include "collectors/stages.h"
 #include "daemon/check.h"
 #include "daemon/journal.h"
 #include "daemon/loop.h"
@@ -31,7 +32,7 @@ static const char usage[] =
         "  --check            say what can be seen on this machine, and why not the rest\n"
         "  --interval TIME    tick: 10ms to 1h (default 1s, or what the settings say)\n"
         "  --scopes LIST      what to sample without being asked: names with commas\n"
-        "  --bpf auto|off     off: never trace, not even when somebody asks for the exact split\n"
+        "  --bpf auto|off     off: no BPF: no exact split, block tracing through tracefs only\n"
         "  --log DIR          write what is sampled into logs below DIR too (watop log FILE)\n"
         "  --config FILE      settings (default " WATOP_SYSCONFDIR "/watop/watopd.ini)\n"
         "  --ring PATH        the ring (default /run/watop/ring, or $XDG_RUNTIME_DIR/watop/ring)\n"
@@ -43,10 +44,11 @@ static const char usage[] =
         "  --foreground       does nothing: it is the only way\n"
         "  --private FD       started by watop: serve the socket FD only, end when it closes\n"
         "  --exact            with --private: trace from the start\n"
+        "  --stages           with --private: be ready for block tracing\n"
         "  --help, --version\n";
 
 enum { OPT_CHECK = 256, OPT_INTERVAL, OPT_SCOPES, OPT_CONFIG, OPT_RING, OPT_SOCKET, OPT_ROOT, OPT_CAPTURE, OPT_TICKS, OPT_ANONYMIZE,
-        OPT_FOREGROUND, OPT_PRIVATE, OPT_LOG, OPT_BPF, OPT_EXACT, OPT_HELP, OPT_VERSION };
+        OPT_FOREGROUND, OPT_PRIVATE, OPT_LOG, OPT_BPF, OPT_EXACT, OPT_STAGES, OPT_HELP, OPT_VERSION };
 
 struct options {
         const char *config, *ring, *socket, *root, *capture, *log;
@@ -54,7 +56,7 @@ struct options {
         uint32_t scopes;
         int private_fd;
         uint64_t ticks;
-        bool check, anonymize, exact;
+        bool check, anonymize, exact, stages;
         int bpf;          /* -1 not given, 0 off, 1 auto */
 };
 
@@ -103,7 +105,8 @@ static int wrong_scopes(const char *text)
         const char *bad = config_bad_scope(text, &length);
 
         snprintf(word, sizeof word, "%.*s", bad != NULL && length < sizeof word ? (int)length : (int)sizeof word - 1, bad ? bad : text);
-        return usage_error(bad ? "no such scope (--scopes; watop metrics lists them)" : "--scopes takes names of scopes", word);
+        return usage_error(bad ? "no such scope (--scopes; watop metrics lists them)" :
+                "--scopes takes names of scopes, not only traced", word);
 }
 
 /* 0; 2 wrong option (said); -1 done (said). */
@@ -128,6 +131,7 @@ static int parse_option(int c, struct options *options)
                 return parse_fd(optarg, &options->private_fd) < 0 ? usage_error("--private takes a descriptor", optarg) : 0;
         case OPT_BPF: return parse_bpf(optarg, &options->bpf) < 0 ? usage_error("--bpf takes auto or off", optarg) : 0;
         case OPT_EXACT: options->exact = true; return 0;
+        case OPT_STAGES: options->stages = true; return 0;
         case OPT_HELP: fputs(usage, stdout); return -1;
         case OPT_VERSION: puts("watopd " WATOP_VERSION); return -1;
         default: return 2; /* getopt_long has said it in one line */
@@ -144,6 +148,7 @@ static int parse_options(int argc, char **argv, struct options *options)
                 { "ticks", required_argument, NULL, OPT_TICKS }, { "anonymize", no_argument, NULL, OPT_ANONYMIZE },
                 { "foreground", no_argument, NULL, OPT_FOREGROUND }, { "log", required_argument, NULL, OPT_LOG },
                 { "bpf", required_argument, NULL, OPT_BPF }, { "exact", no_argument, NULL, OPT_EXACT },
+                { "stages", no_argument, NULL, OPT_STAGES },
                 { "private", required_argument, NULL, OPT_PRIVATE }, { "help", no_argument, NULL, OPT_HELP },
                 { "version", no_argument, NULL, OPT_VERSION }, { 0 },
         };
@@ -157,8 +162,8 @@ static int parse_options(int argc, char **argv, struct options *options)
                 return usage_error("watopd takes no arguments", argv[optind]);
         if ((options->anonymize || options->ticks > 0) && options->capture == NULL)
                 return usage_error("only with --capture", options->anonymize ? "--anonymize" : "--ticks");
-        if (options->exact && options->private_fd < 0)
-                return usage_error("only with --private", "--exact");
+        if ((options->exact || options->stages) && options->private_fd < 0)
+                return usage_error("only with --private", options->exact ? "--exact" : "--stages");
         if (options->root != NULL && options->capture != NULL)
                 return usage_error("not together with --root", "--capture");
         if (options->root != NULL && options->log != NULL)
@@ -352,35 +357,70 @@ static void open_tracer(struct daemon *daemon, const struct options *options)
                 fprintf(stderr, "watopd: no exact split of wa: %s\n", why[0] != '\0' ? why : strerror(-r));
 }
 
+/* The same for block tracing, which is not tied to BPF. */
+static void open_stages(struct daemon *daemon, const struct options *options)
+{
+        char why[sizeof daemon->stages_why] = "";
+
+        snprintf(daemon->stages_why, sizeof daemon->stages_why, "%s", daemon->captured ? "a captured machine cannot be traced"
+                : "this watopd was not started for it");
+        if (daemon->captured || options->capture != NULL || (options->private_fd >= 0 && !options->stages))
+                return;
+        int r = stages_open(&daemon->stages, daemon->config.bpf, why, sizeof why);
+        if (r == 0)
+                return;
+        daemon->stages = NULL;
+        snprintf(daemon->stages_why, sizeof daemon->stages_why, "%s", why[0] != '\0' ? why : strerror(-r));
+}
+
 struct trial {
         struct tracer *tracer;
+        struct stages *stages;
         bool stay;           /* attached: a private watopd's reader waits for it */
-        bool works;
+        unsigned calls;
+        bool exact, blocks;  /* what works, */
+        bool exact_first, blocks_first; /* and did without CAP_BPF */
 };
 
-/* For privs_drop. */
+/* For privs_drop: first without CAP_BPF and CAP_PERFMON; then, if something that is loaded does not work so, with them. They stay only
+ * when that makes a difference. */
 static bool tracing_works(void *arg)
 {
         struct trial *trial = arg;
         char why[256];
 
-        trial->works = tracer_attach(trial->tracer, why, sizeof why) == 0;
-        if (!trial->stay)
-                tracer_detach(trial->tracer);
-        return trial->works;
+        if (trial->tracer != NULL && !trial->exact) {
+                trial->exact = tracer_attach(trial->tracer, why, sizeof why) == 0;
+                if (!trial->stay)
+                        tracer_detach(trial->tracer);
+        }
+        if (trial->stages != NULL && !trial->blocks)
+                trial->blocks = stages_works(trial->stages);
+        if (trial->calls++ == 0) {
+                trial->exact_first = trial->exact;
+                trial->blocks_first = trial->blocks;
+                return trial->exact == (trial->tracer != NULL) && trial->blocks == (trial->stages != NULL);
+        }
+        return trial->exact != trial->exact_first || trial->blocks != trial->blocks_first;
 }
 
 /* Needs no right that is kept: the collectors come after it. */
 static int give_up_rights(struct daemon *daemon)
 {
-        struct trial trial = { daemon->tracer, daemon->orphan_ends, false };
+        struct trial trial = { .tracer = daemon->tracer, .stages = daemon->stages, .stay = daemon->orphan_ends };
+        bool tracing = daemon->tracer != NULL || daemon->stages != NULL;
         char why[200] = "";
 
         privs_lock_memory();
-        int r = privs_drop(daemon->tracer != NULL ? tracing_works : NULL, &trial, why, sizeof why);
-        if (!trial.works) {
+        int r = privs_drop(tracing ? tracing_works : NULL, &trial, why, sizeof why);
+        if (!trial.exact) {
                 tracer_close(daemon->tracer);
                 daemon->tracer = NULL;
+        }
+        if (daemon->stages != NULL && !trial.blocks && !stages_falls_back(daemon->stages)) {
+                stages_close(daemon->stages);
+                daemon->stages = NULL;
+                snprintf(daemon->stages_why, sizeof daemon->stages_why, "neither BPF nor tracefs works with the rights that watopd keeps");
         }
         if (r < 0)
                 fprintf(stderr, "watopd: %s: not going on with more rights than needed\n", why);
@@ -401,11 +441,12 @@ static int make_capture(struct daemon *daemon, const struct options *options)
 }
 
 /* As the capture's. Of the settings only where there is no reader of ours: a private watopd keeps nothing. */
-static int make_journal(struct daemon *daemon, const struct options *options)
+static int make_journal(struct daemon *daemon, const struct options *options, const struct place *place)
 {
         const struct config *config = &daemon->config;
         struct journal_options journal = {
                 .folder = options->log != NULL ? options->log : config->log,
+                .ring = place->ring,
                 .file_bytes = config->log_file,
                 .total_bytes = config->log_total,
                 .keep_ns = config->log_keep_ns,
@@ -429,6 +470,7 @@ static int make_sampler(struct daemon *daemon, const struct options *options)
                 .capture = options->capture != NULL,
                 .ring_size = daemon->ring_bytes,
                 .tracer = daemon->tracer,
+                .stages = daemon->stages,
                 .alive = loop_beat,
                 .alive_arg = daemon,
         };
@@ -452,9 +494,11 @@ static int run(struct daemon *daemon, const struct options *options, const struc
         if (r == 0)
                 r = make_capture(daemon, options);
         if (r == 0)
-                r = make_journal(daemon, options);
+                r = make_journal(daemon, options, place);
         if (r == 0)
                 open_tracer(daemon, options);
+        if (r == 0)
+                open_stages(daemon, options);
         if (r == 0)
                 r = give_up_rights(daemon);
         if (r == 0 && daemon->journal != NULL && (r = journal_start(daemon->journal)) < 0)
@@ -473,6 +517,7 @@ static int run(struct daemon *daemon, const struct options *options, const struc
         sampler_free(daemon->sampler);
         journal_free(daemon->journal);
         tracer_close(daemon->tracer);
+        stages_close(daemon->stages);
         ring_destroy(daemon->ring);
         close(signal_fd);
         return r;

@@ -31,10 +31,11 @@ static const struct keep {
           "/proc/PID/io, wchan, syscall and the fdinfo of io_uring rings of other users' processes" },
         { CAP_DAC_READ_SEARCH, false, "CAP_DAC_READ_SEARCH",
           "the list in /proc/PID/fd and /proc/PID/io (mode 0400) of other users' processes" },
-        { CAP_BPF, true, "CAP_BPF", "loading the programs of the exact split; then given away where the kernel attaches them without" },
-        { CAP_PERFMON, true, "CAP_PERFMON", "loading the programs of the exact split; then given away likewise" },
+        { CAP_BPF, true, "CAP_BPF",
+          "loading the programs of the exact split and of block tracing; then given away where the kernel attaches them without" },
+        { CAP_PERFMON, true, "CAP_PERFMON", "loading the programs of the exact split and of block tracing; then given away likewise" },
 };
-enum { KEEP = sizeof keep / sizeof *keep };
+enum { KEEP = sizeof keep / sizeof *keep, NICE_LIMIT = 25 /* 20 - nice value: -5 */ };
 
 void privs_limits(void)
 {
@@ -43,6 +44,11 @@ void privs_limits(void)
         if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
                 limit.rlim_cur = limit.rlim_max;
                 setrlimit(RLIMIT_NOFILE, &limit);
+        }
+        /* So that the thread that drains block tracing may be a little nicer to itself (nice -5) when rights are gone. Only raised. */
+        if (getrlimit(RLIMIT_NICE, &limit) == 0 && limit.rlim_cur < NICE_LIMIT) {
+                struct rlimit nice = { NICE_LIMIT, limit.rlim_max > NICE_LIMIT ? limit.rlim_max : NICE_LIMIT };
+                setrlimit(RLIMIT_NICE, &nice);
         }
         /* A limit on the size of files is for the caller's own; it would hold for the ring too. Root may lift it. */
         if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {

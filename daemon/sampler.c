@@ -14,11 +14,13 @@
 
 #include "collectors/bpf/tracer.h"
 #include "collectors/psi.h"
+#include "collectors/stages.h"
 #include "collectors/trace.h"
 #include "collectors/uring.h"
 #include "collectors/who.h"
 #include "daemon/judge.h"
 #include "sample/control.h"
+#include "sample/stage_stream.h"
 
 /* Sub-samples of the longest tick, an hour at 10 Hz. */
 enum { COLLECTORS = 32, SUBS_MAX = 36000 };
@@ -31,6 +33,7 @@ enum { COLLECTORS = 32, SUBS_MAX = 36000 };
 /* The split of wa is judged from these. */
 #define CPU_NEEDS (SCOPE_BIT(SCOPE_SYSTEM) | SCOPE_BIT(SCOPE_DISK) | SCOPE_BIT(SCOPE_WAITER))
 #define LEASE_BITS ((uint64_t)LEASE_RINGS | LEASE_CGROUPS | LEASE_EXACT)
+#define STAGE_LEASES ((uint64_t)LEASE_STREAM | LEASE_SYNC | LEASE_EVENTS)
 /* After a frame that was too long, detail comes back after so many ticks, one step at a time. */
 #define REFUSED_TICKS 60
 
@@ -68,7 +71,7 @@ struct sampler {
         bool mark_shown;
         unsigned tree, sub;             /* captured machine, or capture: tree of the next tick, next sub-sample */
         int statm_fd;
-        char settings[600];
+        char settings[900], stages_why[256]; /* stages_why: as told in the settings */
 };
 
 /* While capturing: where what is read from now on is stored. A failure shows in procfs_capture_error. */
@@ -124,6 +127,22 @@ static void tell_settings(struct sampler *sampler)
                 length += (size_t)snprintf(sampler->settings + length, size - length, "%s%s", comma, scopes[s].name);
                 comma = ",";
         }
+        if (sampler->stages_why[0] != '\0' && length < size)
+                snprintf(sampler->settings + length, size - length, " stages=failed: %s", sampler->stages_why);
+}
+
+/* Block tracing fails a moment after it was asked for. */
+static void tell_failure(struct sampler *sampler)
+{
+        char why[sizeof sampler->stages_why] = "";
+
+        if (sampler->options.stages == NULL)
+                return;
+        stages_error(sampler->options.stages, why, sizeof why);
+        if (strcmp(why, sampler->stages_why) == 0)
+                return;
+        memcpy(sampler->stages_why, why, sizeof why);
+        tell_settings(sampler);
 }
 
 static void say_alive(const struct sampler *sampler)
@@ -165,6 +184,7 @@ int sampler_new(const struct sampler_options *options, struct sampler **result)
         if (sampler == NULL)
                 return -ENOMEM;
         sampler->options = *options;
+        sampler->options.scopes &= ~SCOPES_TRACED;
         sampler->statm_fd = -1;
         int r = sample_new(&sampler->sample);
         if (r == 0)
@@ -209,7 +229,7 @@ void sampler_free(struct sampler *sampler)
 void sampler_configure(struct sampler *sampler, uint64_t interval_ns, uint32_t scopes_wanted, enum cmdline_policy cmdline)
 {
         sampler->options.interval_ns = interval_ns;
-        sampler->options.scopes = scopes_wanted;
+        sampler->options.scopes = scopes_wanted & ~SCOPES_TRACED;
         sampler->options.cmdline = cmdline;
         tell_settings(sampler);
 }
@@ -225,6 +245,8 @@ uint32_t sampler_scopes(const struct sampler *sampler)
                         can |= sampler->parts[i].collector->scopes;
         if (procfs_live(sampler->options.procfs))
                 can |= SCOPE_BIT(SCOPE_SELF);
+        if (sampler->options.stages == NULL)
+                can &= ~SCOPES_TRACED;
         return can;
 }
 
@@ -239,6 +261,8 @@ uint32_t sampler_scopes_on(const struct sampler *sampler)
                 on |= SCOPE_BIT(SCOPE_WAITER);
         if (on & SCOPE_BIT(SCOPE_CPU))
                 on |= CPU_NEEDS;
+        if ((on & SCOPES_TRACED) == SCOPE_BIT(SCOPE_LATENCY))
+                on |= SCOPE_BIT(SCOPE_STAGE);
         /* Frames that do not fit the ring: threads go first, then (tick.detail) processes beyond the busiest 1,000, then all. Cores stay:
          * 8,192 of them are 2 MiB. */
         if (sampler->detail_floor >= 1)
@@ -265,11 +289,29 @@ static bool trace_wanted(struct sampler *sampler, bool wanted)
         return tracer_attached(tracer);
 }
 
+/* What of the leases for block tracing is, or will be in a moment. */
+static uint64_t stages_wanted(struct sampler *sampler)
+{
+        struct stages *stages = sampler->options.stages;
+        uint64_t leases = sampler->leases;
+        char why[256];
+        unsigned what = 0;
+
+        if (stages == NULL)
+                return 0;
+        if (leases & (SCOPES_TRACED | LEASE_STREAM))
+                what = STREAM_WHAT_BIOS | (leases & (SCOPE_BIT(SCOPE_SYNC) | LEASE_SYNC) ? STREAM_WHAT_SYNC : 0u) |
+                        (leases & LEASE_EVENTS ? STREAM_WHAT_EVENTS : 0u);
+        int r = stages_want(stages, what, leases & LEASE_STREAM, leases & SCOPES_TRACED, why, sizeof why);
+        return r < 0 ? 0 : SCOPES_TRACED | STAGE_LEASES;
+}
+
 uint64_t sampler_lease(struct sampler *sampler, uint64_t wanted)
 {
-        uint64_t can = LEASE_BITS | sampler_scopes(sampler);
+        uint64_t can = LEASE_BITS | (sampler_scopes(sampler) & ~SCOPES_TRACED);
 
-        sampler->leases = wanted & (LEASE_BITS | (SCOPE_BIT(SCOPE_COUNT) - 1));
+        sampler->leases = wanted & (LEASE_BITS | STAGE_LEASES | (SCOPE_BIT(SCOPE_COUNT) - 1));
+        can |= stages_wanted(sampler);
         if (!trace_wanted(sampler, sampler->leases & LEASE_EXACT))
                 can &= ~(uint64_t)LEASE_EXACT;
         return sampler->leases & can;
@@ -340,6 +382,7 @@ static void start_tick(struct sampler *sampler, const struct sampler_order *orde
                 .number = sampler->number++,
                 .cmdline = sampler->options.cmdline,
                 .tracer = sampler->options.tracer,
+                .stages = sampler->options.stages,
                 .tracer_epoch = sampler->tracer_epoch,
                 .extra = order->extra || order->mark != NULL,
                 .capture = sampler->options.capture,
@@ -454,6 +497,7 @@ static void write_self(struct sampler *sampler, unsigned clients)
                 row_set(row, SELF_DETAIL, (uint64_t)sampler->tick.detail);
                 row_set(row, SELF_CLIENTS, clients);
                 trace_self(sampler->options.tracer, row);
+                stages_self(sampler->options.stages, row);
         }
         sample_scope_end(sampler->sample, SCOPE_SELF, procfs_mono(sampler->options.procfs), GONE_EXITED);
 }
@@ -548,6 +592,7 @@ int sampler_tick(struct sampler *sampler, const struct sampler_order *order, str
 
         number_tree(sampler, -1);
         struct procfs_clock now = read_clock(sampler);
+        tell_failure(sampler);
         start_tick(sampler, order, &now);
         run_parts(sampler);
         judge(sampler);

@@ -19,6 +19,7 @@ struct sampler_options {
         bool capture;               /* procfs_capture is on: number the trees that it writes */
         uint64_t ring_size;         /* bytes; told as a fact, 0 not */
         struct tracer *tracer;      /* outlives the sampler; NULL: no exact split. Attached while somebody has LEASE_EXACT */
+        struct stages *stages;      /* outlives the sampler; NULL: no block tracing. On while somebody has a lease for it */
         /* Called between the steps of a tick, so that a long tick does not look like a dead daemon. Optional. */
         void (*alive)(void *arg);
         void *alive_arg;
@@ -29,7 +30,8 @@ int sampler_new(const struct sampler_options *, struct sampler **);
 void sampler_free(struct sampler *);
 /* New settings from the next tick on (procfs and capture stay). */
 void sampler_configure(struct sampler *, uint64_t interval_ns, uint32_t scopes, enum cmdline_policy);
-/* What connections want now (SCOPE_BIT and LEASE_x). Returns what of it can be given here. Attaches the tracer and detaches it. */
+/* What connections want now (SCOPE_BIT and LEASE_x). Returns what of it can be given here. Attaches the tracer and detaches it; block
+ * tracing is attached a moment later by its own thread, and a failure is told in the row of scope self and in the facts. */
 uint64_t sampler_lease(struct sampler *, uint64_t wanted);
 /* Scopes that some opened collector, or the sampler itself, can give. */
 uint32_t sampler_scopes(const struct sampler *);

@@ -361,6 +361,19 @@ static int take_frame(struct serve *s, struct client *c, const struct control_re
         }
 }
 
+/* Whoever may connect may have it, as the ring. It is empty unless somebody has the lease for it. */
+static int give_stream(struct serve *s, struct control_answer *a, int *fd)
+{
+        char why[CONTROL_TEXT] = "";
+        int error = s->hooks.stream ? s->hooks.stream(s->hooks.arg, fd, why, sizeof why) : EOPNOTSUPP;
+        if (error == 0)
+                return 0;
+        *fd = -1;
+        set_text(a, strnlen(why, sizeof why));
+        memcpy(a->text, why, a->length);
+        return error;
+}
+
 static int handle(struct serve *s, struct client *c, const struct control_request *q, struct control_answer *a, int *fd, uint64_t now)
 {
         struct serve_hello hello = { .ring_fd = -1 };
@@ -382,6 +395,8 @@ static int handle(struct serve *s, struct client *c, const struct control_reques
                 c->leases = q->value;
                 a->value = settle_leases(s) & q->value;
                 return 0;
+        case CONTROL_STREAM:
+                return give_stream(s, a, fd);
         case CONTROL_STATUS:
                 set_text(a, s->hooks.status(s->hooks.arg, a->text, sizeof a->text));
                 return 0;

@@ -31,7 +31,7 @@ struct serve_hello {
 };
 
 /* All run inside serve_run. Those that return int: 0 or a positive errno, which becomes the answer's error.
- * step may be NULL: then the answer is EOPNOTSUPP. */
+ * step and stream may be NULL: then the answer is EOPNOTSUPP. */
 struct serve_hooks {
         void *arg;
         void (*hello)(void *arg, struct serve_hello *);
@@ -42,6 +42,8 @@ struct serve_hooks {
         int (*tick)(void *arg, uint64_t *sequence);
         int (*step)(void *arg, uint64_t *sequence);
         size_t (*status)(void *arg, char *text, size_t size); /* one line; returns its length */
+        /* The descriptor of the stream of block records, which stays the hook's; on failure why, NUL-terminated. */
+        int (*stream)(void *arg, int *fd, char *text, size_t size);
 };
 
 struct serve;

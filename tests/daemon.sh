@@ -13,7 +13,8 @@ pids=()
 clean() {
   local p
   for p in "${pids[@]}"; do kill -9 "$p" && wait "$p"; done 2>/dev/null
-  rm -rf "$dir"
+  [ -n "${loop:-}" ] && losetup -d "$loop"
+  rm -rf "$dir" ${private:+"$private"}
 }
 trap clean EXIT
 number=0 failed=0
@@ -343,6 +344,108 @@ else
   check "and ends with its reader" $?
 fi
 
+# ---- block tracing -----------------------------------------------------------------------------------------------------------
+# Bios of a loop device, as watop's reader gets them (tests/lab/blocks.c), against /proc/diskstats.
+lab=$bin/tests/lab_blocks
+reads() { awk -v name="$loop_name" '$3 == name { print $4 }' /proc/diskstats; }
+instances() { ls /sys/kernel/tracing/instances /sys/kernel/debug/tracing/instances 2>/dev/null | grep "^watop\.$1\." ; }
+no_instance() { [ -z "$(instances "$1")" ]; }
+traced() { [ "$(links "$1")" -gt 0 ] || ! no_instance "$1"; }
+untraced() { ! traced "$1"; }
+# blocks NAME OPTION...: a daemon with these options traces 500 direct reads; all of them are in rows and stream, and then nothing is left
+blocks() {
+  local name=$1 before after seen
+  shift
+  start "$dir/blocks/log" "$watopd" --ring "$dir/blocks/ring" --interval 100ms "$@"
+  fifth=$pid
+  within 10 test -S "$dir/blocks/control" && within 10 grep -q 'NoNewPrivs:.*1' "/proc/$fifth/status" && within 5 untraced "$fifth"
+  check "$name: nothing is traced while nobody asks" $? "$(links "$fifth") links $(instances "$fifth")"
+  [ "$(cap CapEff "$fifth")" = "$want" ]
+  check "$name: no more rights are kept" $? "$(cap CapEff "$fifth")"
+  before=$(reads)
+  timeout 60 "$lab" --ring "$dir/blocks/ring" 500 dd if="$loop" of=/dev/null bs=4k count=500 iflag=direct >"$dir/blocks/out" 2>"$dir/blocks/err"
+  after=$(reads)
+  seen=$(awk -v name="$loop_name" '$1 == "bio" && $2 == name && $3 == 0 { bios += $(NF - 5); requests += $(NF - 4); bytes += $(NF - 3); time += $(NF - 2); causes += $(NF - 1); counted += $NF }
+    END { print bios + 0, requests + 0, bytes + 0, (time > 0 && time == causes && counted == bios) }' "$dir/blocks/out")
+  [ "$seen" = "500 $((after - before)) 2048000 1" ]
+  check "$name: every bio and request is in the rows, causes and buckets add up" $? "$seen, /proc/diskstats $((after - before)) $(head -c 300 "$dir/blocks/err")"
+  awk '$1 == "stream" && $4 >= 500 { found = 1 } END { exit !found }' "$dir/blocks/out"
+  check "$name: and in the stream" $? "$(grep stream "$dir/blocks/out")"
+  within 5 untraced "$fifth"
+  check "$name: the reader's end detaches" $? "$(links "$fifth") links $(instances "$fifth")"
+}
+loop='' private=''
+"$watopd" --check | grep -q '^stages '
+check "--check says what can be traced of block I/O" $?
+"$watopd" --stages >/dev/null 2>&1
+[ $? = 2 ]
+check "wrong option: --stages without --private" $?
+if "$watopd" --check | grep -q '^stages .*can be traced' && [ -x "$lab" ] && truncate -s 8M "$dir/image"; then
+  loop=$(losetup -f --show "$dir/image" 2>/dev/null)
+  loop_name=${loop#/dev/}
+fi
+if [ -z "$loop" ]; then
+  skip "block tracing" "$("$watopd" --check | sed -n 's/^stages *//p' | cut -c1-120)"
+else
+  mkdir "$dir/blocks"
+  if "$watopd" --check | grep -q '^stages .*by BPF while'; then
+    blocks BPF
+    start "$dir/blocks/long" "$lab" --ring "$dir/blocks/ring" 60000
+    long=$pid
+    within 10 grep -q ready "$dir/blocks/long" && traced "$fifth"
+    check "kill -9 while it traces: it does" $?
+    ids=$(sed -n 's/^link_id:[[:space:]]*//p' /proc/"$fifth"/fdinfo/* 2>/dev/null | sort -u)
+    kill -9 "$fifth" && wait "$fifth" 2>/dev/null
+    left() { local id; for id in $ids; do bpftool link show id "$id" && return 0; done; return 1; }
+    if command -v bpftool >/dev/null && [ -n "$ids" ]; then
+      within 5 eval '! left'
+      check "and leaves no link" $? "$ids"
+    fi
+    start "$dir/blocks/log" "$watopd" --ring "$dir/blocks/ring" --interval 100ms
+    fifth=$pid
+    within 15 grep -q again "$dir/blocks/long" && within 5 traced "$fifth"
+    check "the reader has rows and stream of the next one" $? "$(cat "$dir/blocks/long")"
+    kill -TERM "$long" && wait "$long" 2>/dev/null
+    within 5 untraced "$fifth"
+    kill -TERM "$fifth" && wait "$fifth"
+  else
+    skip "block tracing by BPF" "$("$watopd" --check | sed -n 's/^stages *//p' | cut -c1-120)"
+  fi
+  if "$watopd" --check --bpf off | grep -q '^stages .*can be traced'; then
+    blocks tracefs --bpf off
+    start "$dir/blocks/long" "$lab" --ring "$dir/blocks/ring" 60000
+    long=$pid
+    within 10 grep -q ready "$dir/blocks/long" && ! no_instance "$fifth"
+    check "tracefs: an instance of its own while it traces" $? "$(instances "$fifth")"
+    kill -9 "$fifth" && wait "$fifth" 2>/dev/null
+    sixth=$fifth
+    start "$dir/blocks/log" "$watopd" --ring "$dir/blocks/ring" --interval 100ms --bpf off
+    fifth=$pid
+    within 10 no_instance "$sixth"
+    check "tracefs: what kill -9 left is taken away by the next start" $? "$(instances "$sixth")"
+    within 15 grep -q again "$dir/blocks/long"
+    kill -TERM "$fifth"
+    wait "$fifth"
+    within 5 no_instance "$fifth"
+    check "tracefs: SIGTERM while it traces leaves none" $? "$(instances "$fifth")"
+    kill -TERM "$long" && wait "$long" 2>/dev/null
+  else
+    skip "block tracing through tracefs" "$("$watopd" --check --bpf off | sed -n 's/^stages *//p' | cut -c1-120)"
+  fi
+  # A private watopd lies beside its reader.
+  private=$(mktemp -d "${TMPDIR:-/tmp}/watop-test.XXXXXX") && cp "$watopd" "$lab" "$private"
+  for when in '' --late; do
+    # shellcheck disable=SC2086
+    timeout 60 "$private/lab_blocks" $when 500 dd if="$loop" of=/dev/null bs=4k count=100 iflag=direct >"$dir/blocks/out" 2>"$dir/blocks/err"
+    seen=$(awk -v name="$loop_name" '$1 == "bio" && $2 == name && $3 == 0 { bios += $(NF - 5) } END { print bios + 0 }' "$dir/blocks/out")
+    [ "$seen" = 100 ]
+    check "a private watopd traces for its reader${when:+, also when it wants that later}" $? "$seen: $(head -c 300 "$dir/blocks/err")"
+  done
+  rm -rf "$private"
+  losetup -d "$loop"
+  loop=
+fi
+
 # ---- captured machine --------------------------------------------------------------------------------------------------------
 if [ -x "$bin/watop" ]; then
   out=$("$bin/watop" capture "$dir/captured" 0.1 3 2>&1 </dev/null) && [ -d "$dir/captured/0003" ]
@@ -384,6 +487,12 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
       status=$?
       [ $status = 1 ] && printf '%s\n' "$out" | grep -q 'not trusted'
       check "not even when asked" $? "exit $status: $out"
+    fi
+    if [ -x "$lab" ] && user test -x "$lab"; then
+      out=$(user env XDG_RUNTIME_DIR="$dir/user" "$lab" --ring "$dir/user/watop/ring" 100 2>&1 </dev/null)
+      status=$?
+      [ $status = 1 ] && printf '%s\n' "$out" | grep -q 'no stream of block records: no BPF'
+      check "user: why there is no block tracing" $? "exit $status: $out"
     fi
     kill -TERM "$owner"
     wait "$owner"

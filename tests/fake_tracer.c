@@ -79,3 +79,18 @@ void tracer_stats(struct tracer *tracer, struct tracer_stats *stats)
         (void)tracer;
         *stats = fake_tracer.stats;
 }
+
+bool tracer_runs(struct tracer *tracer, struct tracer_stats *stats)
+{
+        (void)tracer;
+        *stats = fake_tracer.stats;
+        return fake_tracer.attached && stats->run_count > 0;
+}
+
+void tracer_prove(struct tracer *tracer, const struct tracer_waiter *waiter)
+{
+        (void)tracer;
+        for (size_t i = 0; i < fake_tracer.waiter_count; i++)
+                if (fake_tracer.waiters[i].tid == waiter->tid)
+                        fake_tracer.waiters[i].class = TRACER_DISK;
+}

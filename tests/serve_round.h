@@ -16,6 +16,7 @@ struct counted {
         uint64_t leases, sequence;
         unsigned hellos, marks, ticks, steps, lease_calls, bad_texts;
         int ring_fd, error;
+        int stream_fd; /* 0: there is no source */
         char text[CONTROL_TEXT + 1];
         pid_t pid;
         uid_t uid;
@@ -68,10 +69,22 @@ static size_t count_status(void *arg, char *text, size_t size)
         return (size_t)snprintf(text, size, "all is well");
 }
 
+static int count_stream(void *arg, int *fd, char *text, size_t size)
+{
+        const struct counted *c = arg;
+        int given = __atomic_load_n(&c->stream_fd, __ATOMIC_ACQUIRE);
+        if (given == 0) {
+                snprintf(text, size, "no source here");
+                return EOPNOTSUPP;
+        }
+        *fd = given;
+        return 0;
+}
+
 static struct serve_hooks counting_hooks(struct counted *c)
 {
         return (struct serve_hooks){ .arg = c, .hello = count_hello, .lease = count_lease, .mark = count_mark, .tick = count_tick,
-                .step = count_step, .status = count_status };
+                .step = count_step, .status = count_status, .stream = count_stream };
 }
 
 /* One round, waiting at most `ms`; the number of sockets that had something. */

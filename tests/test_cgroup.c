@@ -56,7 +56,8 @@ static void test_v2(void **state)
                 "nr_bursts 0\n");
         group(c, "a.slice/io.stat", "8:0 rbytes=10 wbytes=20 rios=1 wios=2 dbytes=0 dios=0\n253:0 rbytes=10 wbytes=20 rios=1 wios=2\n"
                 "8:16 rbytes=5 wbytes=\nx\n8:32\n");
-        group(c, "a.slice/io.pressure", "some avg10=99.00 avg60=1.00 avg300=0.10 total=123\nfull avg10=9.00 avg60=1.00 avg300=0.10 total=45\n");
+        group(c, "a.slice/io.pressure", "some avg10=99.00 avg60=1.00 avg300=0.10 total=123\n"
+                "full avg10=9.00 avg60=1.00 avg300=0.10 total=45\n");
         group(c, "a.slice/memory.current", "4096\n");
         group(c, "a.slice/db server.service/cgroup.events", "populated 1\n");
         group(c, "a.slice/db server.service/cpu.stat", "usage_usec 99999999999999999999\nuser_usec\n");

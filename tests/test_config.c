@@ -118,7 +118,11 @@ static void sizes_and_words(void **unused)
         assert_int_equal(config_scopes("cpu, disk", &mask), 0);
         assert_int_equal(mask, SCOPE_BIT(SCOPE_CPU) | SCOPE_BIT(SCOPE_DISK));
         assert_int_equal(config_scopes("all", &mask), 0);
-        assert_int_equal(mask, SCOPE_BIT(SCOPE_COUNT) - 1);
+        /* What is traced is never on by settings. */
+        assert_int_equal(mask, (SCOPE_BIT(SCOPE_COUNT) - 1) & ~SCOPES_TRACED);
+        assert_int_equal(config_scopes("bio,cpu", &mask), 0);
+        assert_int_equal(mask, SCOPE_BIT(SCOPE_CPU));
+        assert_int_equal(config_scopes("bio sync", &mask), -EINVAL); /* nothing would be left */
         assert_int_equal(config_scopes("cpu,disc", &mask), -EINVAL);
         assert_int_equal(config_scopes(" , ", &mask), -EINVAL);
         size_t length;
@@ -254,7 +258,8 @@ static void not_a_file(void **unused)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(intervals), cmocka_unit_test(sizes_and_words), cmocka_unit_test(bad_lines_are_named), cmocka_unit_test(bad_scope_is_named),
+                cmocka_unit_test(intervals), cmocka_unit_test(sizes_and_words), cmocka_unit_test(bad_lines_are_named),
+                cmocka_unit_test(bad_scope_is_named),
                 cmocka_unit_test(strange_bytes), cmocka_unit_test(reload_keeps_and_resets), cmocka_unit_test(not_a_file),
         };
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,10 @@
 /*
- * watopd's log: files that begin anew at a size and on a new day, old ones that go, a disk that fills up. Everything that was put in is in the files.
+ * watopd's log: files that begin anew at a size and on a new day, old ones that go, a disk that fills up. Everything that was put in is in
+ * the files.
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -139,35 +141,91 @@ static void test_day(void **arg)
         assert_int_equal(sequence, 5000);
 }
 
+/* A log of that name, as old as can be; written by whom the note says. */
+static void make_old(const char *name, const char *mark)
+{
+        const struct timespec times[2] = {{.tv_sec = 1577836800}, {.tv_sec = 1577836800}};
+        struct log_writer *writer;
+        char path[256];
+
+        snprintf(path, sizeof path, "%s/%s", folder, name);
+        assert_int_equal(log_create(path, &(struct log_create_options){0}, &writer), 0);
+        if (mark)
+                assert_int_equal(log_note(writer, mark, "x", 1), 0);
+        assert_int_equal(log_finish(writer), 0);
+        assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+static void find_mark(const char *path, void *arg)
+{
+        const char *name;
+        struct log *log;
+
+        if (!strstr(path, "/watop-"))
+                return;
+        assert_int_equal(log_open(path, &log), 0);
+        for (size_t i = 0; (name = log_note_name(log, i)); i++)
+                if (strncmp(name, "writer.", 7) == 0)
+                        snprintf(arg, 64, "%s", name);
+        log_close(log);
+}
+
+/* Old ones of ours go; what nobody or another daemon wrote stays, and so does what is being written. */
 static void test_retention(void **arg)
 {
-        static const char *const names[] = {"watop-20200101-000000.log", "watop-20200102-000000.log", "other.log", "watop-20200103-000000.txt"};
-        char path[256];
+        static const char *const names[] = {"watop-20200101-000000.log", "watop-20200102-000000.log", "other.log",
+                "watop-20200103-000000.txt", "watop-20200104-000000.log", "watop-20200105-000000.log"};
+        const struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        char path[256], mark[64] = "";
         struct stat st;
 
         (void)arg;
         struct journal *journal = start(1 << 20, UINT64_C(1) << 40, 100 * DAY);
-        for (size_t i = 0; i < 4; i++) {
-                snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-                FILE *f = fopen(path, "w");
-                fputs("x", f);
-                fclose(f);
-                struct timespec times[2] = {{.tv_sec = 1577836800}, {.tv_sec = 1577836800}};
-                assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
-        }
         put(journal, 10, 1);
         journal_free(journal);
-        for (size_t i = 0; i < 4; i++) {
-                snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-                assert_int_equal(stat(path, &st), i < 2 ? -1 : 0); /* by age; what is not ours stays */
+        each_file(find_mark, mark);
+        assert_int_equal(strlen(mark), 23);
+        for (size_t i = 0; i < 6; i++)
+                make_old(names[i], i == 4 ? NULL : i == 5 ? "writer.0123456789abcdef" : mark);
+        snprintf(path, sizeof path, "%s/%s", folder, names[1]);
+        int fd = open(path, O_RDWR);
+        assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
+        for (int turn = 0; turn < 2; turn++) {
+                journal = start(1 << 20, UINT64_C(1) << 40, 100 * DAY);
+                put(journal, 10, 1);
+                journal_free(journal);
+                for (size_t i = 0; i < 6; i++) {
+                        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+                        assert_int_equal(stat(path, &st), i == 0 || (i == 1 && turn == 1) ? -1 : 0);
+                }
+                if (turn == 0)
+                        close(fd);
         }
         /* By their sum: files of 1 MiB, 2.5 MiB in all. */
+        int before = each_file(NULL, NULL);
         journal = start(1 << 20, (5 << 20) / 2, 100 * DAY);
         put(journal, 1200, 300);
         journal_free(journal);
-        int count = each_file(NULL, NULL);
-        assert_true(count >= 3 && count <= 5); /* two of them others' */
+        assert_in_range(each_file(NULL, NULL), before - 2, before + 3);
+        snprintf(path, sizeof path, "%s/%s", folder, names[5]);
+        assert_int_equal(stat(path, &st), 0);
+}
 
+/* The same folder, another ring: the first one's files stay, whatever the sum is. */
+static void test_two_daemons(void **arg)
+{
+        struct journal_options options = {.folder = folder, .file_bytes = 1 << 20, .total_bytes = 1, .keep_ns = 100 * DAY};
+        struct journal *journal;
+
+        (void)arg;
+        for (int i = 0; i < 4; i++) {
+                options.ring = i < 2 ? "/one" : "/two";
+                assert_int_equal(journal_new(&options, &journal), 0);
+                assert_int_equal(journal_start(journal), 0);
+                put(journal, 10, 1);
+                journal_free(journal);
+                assert_int_equal(each_file(NULL, NULL), i < 2 ? 1 : 2);
+        }
 }
 
 #ifdef __GLIBC__
@@ -250,6 +308,7 @@ int main(void)
                 cmocka_unit_test_setup_teardown(test_size, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_day, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(test_retention, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(test_two_daemons, set_up, tear_down),
 #ifdef __GLIBC__
                 cmocka_unit_test_setup_teardown(test_memory, set_up, tear_down),
 #endif

@@ -23,7 +23,7 @@ struct scene {
         struct psi *psi;
         struct iowait_core cores[CORES];
         struct evidence e;
-        uint64_t uring[CORES], some, full, group_some, group_full;
+        uint64_t uring[CORES], least[CORES], most[CORES], some, full, group_some, group_full;
         uint64_t boot_ns;
 };
 
@@ -32,6 +32,11 @@ struct step {
         unsigned iowait[CORES], idle[CORES], uring[CORES], some, full, group_some, wall;
         struct { unsigned witness, core, pid; } waiters[4];
         bool unjudged, no_pressure, full_core_parked, unmarked, seen_d;
+        bool loose;                     /* the split has bounds: */
+        unsigned least[CORES], most[CORES];
+        bool unseen;                    /* not all threads could be looked at */
+        /* who was met on a core: a ring's thread, for the whole tick or not; another sleeper */
+        struct { bool parked, ring, other; } on[CORES];
 };
 
 static int setup(void **state)
@@ -54,11 +59,20 @@ static int teardown(void **state)
         return 0;
 }
 
+/* ms, -1 absent */
+static long host(struct scene *s, int metric)
+{
+        uint64_t value;
+        struct row *row = sample_find(s->w.sample, SCOPE_PRESSURE, (struct key){1, 0});
+
+        return row && row_get(row, metric, &value) ? (long)((value + MS / 2) / MS) : -1;
+}
+
 static void cores(struct scene *s, const struct step *step)
 {
         unsigned wall = step->wall ? step->wall : 1000;
 
-        s->e = (struct evidence){.cores = s->cores, .core_count = CORES, .threads_seen = true,
+        s->e = (struct evidence){.cores = s->cores, .core_count = CORES, .threads_seen = !step->unseen,
                                  .stat_prev_start_ns = s->w.mono - wall * MS, .stat_prev_end_ns = s->w.mono - wall * MS,
                                  .stat_start_ns = s->w.mono, .stat_end_ns = s->w.mono};
         for (unsigned i = 0; i < CORES; i++) {
@@ -66,7 +80,11 @@ static void cores(struct scene *s, const struct step *step)
                 s->cores[i] = (struct iowait_core){.cpu = i, .valid = true, .iowait_ns = (int64_t)(step->iowait[i] * MS),
                         .idle_ns = (int64_t)(step->idle[i] * MS)};
                 s->uring[i] += step->uring[i] * MS;
+                s->least[i] += (step->loose ? step->least[i] : step->uring[i]) * MS;
+                s->most[i] += (step->loose ? step->most[i] : step->uring[i]) * MS;
                 row_set(row, CPU_WA_URING, s->uring[i]);
+                row_set(row, CPU_WA_URING_MIN, s->least[i]);
+                row_set(row, CPU_WA_URING_MAX, s->most[i]);
         }
 }
 
@@ -126,16 +144,26 @@ static void tick(struct scene *s, const struct step *step)
                 s->e.seen = &seen;
                 s->e.seen_count = 1;
         }
+        struct iowait_witness witnesses[CORES];
+        struct iowait_seen sleepers[CORES];
+        for (unsigned i = 0; i < CORES && !step->full_core_parked && !step->seen_d; i++) {
+                if (step->on[i].ring)
+                        witnesses[s->e.witness_count++] = (struct iowait_witness){.cpu = i, .parked = step->on[i].parked, .marked = true};
+                if (step->on[i].other)
+                        sleepers[s->e.seen_count++] = (struct iowait_seen){.cpu = i, .d_state = 1};
+                s->e.witnesses = witnesses;
+                s->e.seen = sleepers;
+        }
         psi_tick(s->psi, sample, &s->e, !step->unjudged);
-}
-
-/* ms, -1 absent */
-static long host(struct scene *s, int metric)
-{
-        uint64_t value;
-        struct row *row = sample_find(s->w.sample, SCOPE_PRESSURE, (struct key){1, 0});
-
-        return row && row_get(row, metric, &value) ? (long)((value + MS / 2) / MS) : -1;
+        /* whatever comes, the bounds hold the value */
+        if (host(s, PRESSURE_SOME_URING) >= 0) {
+                assert_true(host(s, PRESSURE_SOME_URING_MIN) <= host(s, PRESSURE_SOME_URING));
+                assert_true(host(s, PRESSURE_SOME_URING_MAX) >= host(s, PRESSURE_SOME_URING));
+                assert_true(host(s, PRESSURE_FULL_URING_MIN) <= host(s, PRESSURE_FULL_URING));
+                assert_true(host(s, PRESSURE_FULL_URING_MAX) >= host(s, PRESSURE_FULL_URING));
+        } else {
+                assert_true(host(s, PRESSURE_SOME_URING_MIN) == -1 && host(s, PRESSURE_SOME_URING_MAX) == -1);
+        }
 }
 
 static long group(struct scene *s, const char *path, unsigned i, int metric)
@@ -199,7 +227,8 @@ static void test_parked_beside_work(void **state)
                 .full_core_parked = true});
         assert_in_range(host(s, PRESSURE_SOME_URING), 500, 505);
         /* reads that lie apart */
-        tick(s, &(struct step){.iowait = {800, 50}, .idle = {0, 10}, .uring = {800, 0}, .some = 400, .full = 270, .full_core_parked = true});
+        tick(s, &(struct step){.iowait = {800, 50}, .idle = {0, 10}, .uring = {800, 0}, .some = 400, .full = 270,
+                .full_core_parked = true});
         assert_in_range(host(s, PRESSURE_SOME_URING), 900, 905);
 }
 
@@ -258,6 +287,95 @@ static void test_absent(void **state)
         step.no_pressure = true;
         tick(s, &step);
         assert_int_equal(host(s, PRESSURE_SOME_URING), -1);
+}
+
+static void between(struct scene *s, long low, long high)
+{
+        assert_in_range(host(s, PRESSURE_SOME_URING_MIN), low - 1, low + 1);
+        assert_in_range(host(s, PRESSURE_SOME_URING_MAX), high - 1, high + 1);
+}
+
+/* How sure it is: whole where nothing else can have slept, and what the core ran is open where something can. */
+static void test_how_sure(void **state)
+{
+        struct scene *s = *state;
+        struct step step = {.iowait = {1000, 0}, .idle = {0, 1000}, .uring = {1000, 0}, .some = 1000, .full = 1000};
+
+        begin(s);
+        tick(s, &step);
+        between(s, 1000, 1000);
+        /* half of the time it ran something: all threads were seen, so only the ring's slept then */
+        step = (struct step){.iowait = {500, 0}, .idle = {0, 1000}, .uring = {500, 0}, .some = 1000, .full = 500};
+        tick(s, &step);
+        between(s, 2000, 2000);
+        step.unseen = true; /* or others as well */
+        tick(s, &step);
+        between(s, 2500, 3000);
+        step.unseen = false;
+        step.on[0].ring = step.on[0].parked = step.on[0].other = true; /* the ring's all the time; beside another for some of it */
+        tick(s, &step);
+        between(s, 3000, 4000);
+        /* the split does not know it either */
+        step = (struct step){.iowait = {1000, 0}, .idle = {0, 1000}, .uring = {600, 0}, .some = 1000, .full = 1000, .loose = true,
+                .least = {300, 0}, .most = {1000, 0}};
+        tick(s, &step);
+        between(s, 3300, 5000);
+        assert_in_range(host(s, PRESSURE_FULL_URING_MAX) - host(s, PRESSURE_FULL_URING_MIN), 699, 701);
+}
+
+/* Machines made of stretches of which it is known who slept and whether the core ran: the bounds hold the truth. */
+static void test_model(void **state)
+{
+        struct scene *s = *state;
+        uint64_t random = 88172645463325252;
+        unsigned narrow = 0, known = 0;
+        double width = 0, whole = 0;
+
+        begin(s);
+        for (int i = 0; i < 3000; i++) {
+                struct step step = {.loose = true};
+                double weights = 0, stalled = 0, truth = 0;
+                for (int c = 0; c < CORES; c++) {
+                        unsigned length[8], used = 0; /* 1 runs, 2 a ring's thread sleeps, 4 another sleeps */
+                        unsigned without = sealed_random(&random) % 3 ? (unsigned)(sealed_random(&random) % 8) : 0;
+                        for (unsigned k = 0; k < 8; k++) { /* whole ticks of the clock; a third of the machines lack some kinds */
+                                length[k] = (k & without) == without && without ? 0 : (unsigned)(sealed_random(&random) % 13) * 10;
+                                used += length[k];
+                        }
+                        length[sealed_random(&random) % 2 ? 2 : 0] += 1000 > used ? 1000 - used : 0;
+                        step.idle[c] = length[0];
+                        step.iowait[c] = length[2] + length[4] + length[6];
+                        unsigned alone = length[2] + length[3], beside = length[4] + length[5] + length[6] + length[7];
+                        unsigned slack = (unsigned)(sealed_random(&random) % 3) * 50;
+                        step.uring[c] = length[2];
+                        step.least[c] = length[2] > slack ? length[2] - slack : 0;
+                        step.most[c] = length[2] + slack < step.iowait[c] ? length[2] + slack : step.iowait[c];
+                        step.on[c].ring = length[2] + length[3] + length[6] + length[7] > 0;
+                        step.on[c].parked = step.on[c].ring && length[0] + length[1] + length[4] + length[5] == 0;
+                        step.on[c].other = beside > 0;
+                        double weight = 1000 - length[0];
+                        weights += weight;
+                        stalled += weight * (alone + beside);
+                        truth += weight * alone;
+                }
+                step.some = (unsigned)(weights > 0 ? stalled / weights + 0.5 : 0);
+                long low = host(s, PRESSURE_SOME_URING_MIN), high = host(s, PRESSURE_SOME_URING_MAX);
+                tick(s, &step);
+                if (low < 0 || host(s, PRESSURE_SOME_URING_MIN) < 0)
+                        continue;
+                low = host(s, PRESSURE_SOME_URING_MIN) - low;
+                high = host(s, PRESSURE_SOME_URING_MAX) - high;
+                truth = weights > 0 ? truth / weights : 0;
+                if ((double)low > truth + 2 || (double)high < truth - 2)
+                        print_message("# %d: %ld to %ld, truth %.1f\n", i, low, high, truth);
+                assert_true((double)low <= truth + 2 && (double)high >= truth - 2); /* ms; each of the numbers is rounded */
+                known++;
+                narrow += high - low <= 20;
+                width += (double)(high - low);
+                whole += step.some;
+        }
+        print_message("# %u known, %u of them within 20 ms; bounds are %.0f%% of some apart\n", known, narrow, 100 * width / whole);
+        assert_true(known > 2500 && narrow > 10 && width < 0.8 * whole);
 }
 
 /* It never passes what the kernel counted, and never falls, whatever comes. */
@@ -333,16 +451,19 @@ static void write_tree(const struct machine *m, unsigned number, unsigned waits,
 #define PUT(name, ...) (snprintf(path, sizeof path, "%04u/%s", number, name), machine_writef(m, path, __VA_ARGS__))
         PUT("clock", "%llu %llu 3000\n", (unsigned long long)(1000 + number) * SECOND, (unsigned long long)(1000 + number) * SECOND);
         PUT("system", "hz=100\npage_size=4096\n");
-        PUT("proc/stat", "cpu 0 0 0 %u %u 0 0 0 0 0\ncpu0 0 0 0 1000 %u 0 0 0 0 0\ncpu1 0 0 0 %u 1000 0 0 0 0 0\nprocs_running 1\nprocs_blocked 1\n", 2000 + waits, 1000 + waits,
+        PUT("proc/stat", "cpu 0 0 0 %u %u 0 0 0 0 0\ncpu0 0 0 0 1000 %u 0 0 0 0 0\ncpu1 0 0 0 %u 1000 0 0 0 0 0\nprocs_running 1\n"
+                "procs_blocked 1\n", 2000 + waits, 1000 + waits,
             1000 + waits, 1000 + waits);
         PUT("proc/pressure/io", "some avg10=0.00 avg60=0.00 avg300=0.00 total=%u\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=%u\n",
                 waits * 10000, waits * 9900);
         PUT("proc/devices", "Block devices:\n  8 sd\n");
         PUT("sys/fs/cgroup/cgroup.controllers", "cpu io\n");
         PUT("sys/fs/cgroup/a/cgroup.events", "populated 1\n");
-        PUT("sys/fs/cgroup/a/io.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=%u\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=%u\n", a_some, a_some / 2);
+        PUT("sys/fs/cgroup/a/io.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=%u\n"
+                "full avg10=0.00 avg60=0.00 avg300=0.00 total=%u\n", a_some, a_some / 2);
         PUT("sys/fs/cgroup/b/cgroup.events", "populated 1\n");
-        PUT("sys/fs/cgroup/b/io.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=%u\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n", b_some);
+        PUT("sys/fs/cgroup/b/io.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=%u\n"
+                "full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n", b_some);
 #undef PUT
 }
 
@@ -407,7 +528,9 @@ int main(void)
                         setup, teardown), cmocka_unit_test_setup_teardown(test_disk, setup, teardown),
                 cmocka_unit_test_setup_teardown(test_full_core, setup, teardown), cmocka_unit_test_setup_teardown(test_full_core_unknown,
                         setup, teardown), cmocka_unit_test_setup_teardown(test_absent, setup, teardown),
-                cmocka_unit_test_setup_teardown(test_bounds, setup, teardown), cmocka_unit_test_setup_teardown(test_groups, setup,
+                cmocka_unit_test_setup_teardown(test_bounds, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_how_sure, setup, teardown),
+                cmocka_unit_test_setup_teardown(test_model, setup, teardown), cmocka_unit_test_setup_teardown(test_groups, setup,
                         teardown),
                 cmocka_unit_test_setup_teardown(test_groups_are_read_less_often, setup, teardown),
                 cmocka_unit_test(test_captured),

@@ -320,6 +320,84 @@ static void traced_times_divide_the_kernels(void **unused)
         rig_close(&rig);
 }
 
+/* Somebody asks for the exact split in the midst of an interval. What was traced of it stands, the rest is a bound. */
+static void tracing_begins_within_an_interval(void **unused)
+{
+        struct rig rig;
+
+        (void)unused;
+        for (unsigned i = 0; i < 3; i++)
+                put_tree(i, (struct machine){ .seconds = i, .iowait = i * 80, .disk_ms = i * 900, .boot = '1' });
+        rig_open_traced(&rig, SCOPE_BIT(SCOPE_CPU), fake_tracer_reset());
+        step(&rig);
+        sampler_lease(rig.sampler, LEASE_EXACT);
+        fake_tracer.stats.attached_ns = UINT64_MAX; /* after the read before */
+        fake_tracer.cores[0].uring_ns = SECOND * 6 / 10;
+        step(&rig);
+        assert_int_equal(core(&rig, 0, CPU_BY_EXACT), 0);
+        assert_int_equal(core(&rig, 0, CPU_WA_URING), SECOND * 6 / 10);
+        assert_int_equal(core(&rig, 0, CPU_WA_URING_MIN), SECOND * 6 / 10);
+        assert_int_equal(core(&rig, 0, CPU_WA_DISK_MAX), SECOND * 2 / 10);
+        fake_tracer.cores[0].uring_ns += SECOND * 8 / 10;
+        step(&rig);
+        assert_int_equal(core(&rig, 0, CPU_BY_EXACT), SECOND * 8 / 10);
+        rig_close(&rig);
+}
+
+/* Two that slept already, in no ring. Where one of them sleeps, nobody waits for anything but a block device. */
+static void a_wait_from_before_is_proved_by_its_channel(void **unused)
+{
+        static const char *const channels[] = { "submit_bio_wait", "folio_wait_bit_common" };
+        struct rig rig;
+        char path[64];
+
+        (void)unused;
+        put_tree(0, (struct machine){ .seconds = 0, .boot = '1' });
+        for (int i = 0; i < 2; i++) {
+                snprintf(path, sizeof path, "0000/proc/7/task/%d/wchan", 7 + i);
+                put(path, "%s", channels[i]);
+        }
+        for (int early = 0; early < 2; early++) { /* tracing may begin before the sampler does */
+                rig_open_traced(&rig, SCOPE_BIT(SCOPE_CPU), fake_tracer_reset());
+                fake_tracer.attached = early;
+                sampler_lease(rig.sampler, LEASE_EXACT);
+                fake_tracer.waiter_count = 2;
+                for (int i = 0; i < 2; i++)
+                        fake_tracer.waiters[i] = (struct tracer_waiter){ .tid = 7 + i, .tgid = 7, .asleep = true, .seeded = true,
+                                .sleeps = 1, .class = TRACER_OTHER };
+                step(&rig);
+                assert_int_equal(fake_tracer.waiters[0].class, TRACER_DISK);
+                assert_int_equal(fake_tracer.waiters[1].class, TRACER_OTHER);
+                rig_close(&rig);
+        }
+}
+
+/* More than one tick's proofs of waits that nothing proves: the one behind them has its turn. */
+static void waits_that_cannot_be_proved_hide_nobody(void **unused)
+{
+        enum { MANY = 150, STUCK = 140 };
+        struct rig rig;
+        char path[64];
+
+        (void)unused;
+        for (unsigned i = 0; i < 5; i++) {
+                put_tree(i, (struct machine){ .seconds = i, .boot = '1' });
+                snprintf(path, sizeof path, "%04u/proc/7/task/%d/wchan", i, 1000 + STUCK);
+                put(path, "submit_bio_wait");
+        }
+        rig_open_traced(&rig, SCOPE_BIT(SCOPE_CPU), fake_tracer_reset());
+        sampler_lease(rig.sampler, LEASE_EXACT);
+        fake_tracer.waiter_count = MANY;
+        for (int i = 0; i < MANY; i++)
+                fake_tracer.waiters[i] = (struct tracer_waiter){ .tid = 1000 + i, .tgid = 7, .asleep = true, .seeded = true, .sleeps = 1,
+                        .class = TRACER_OTHER };
+        for (int i = 0; i < 4; i++)
+                step(&rig);
+        assert_int_equal(fake_tracer.waiters[STUCK].class, TRACER_DISK);
+        assert_int_equal(fake_tracer.waiters[0].class, TRACER_OTHER);
+        rig_close(&rig);
+}
+
 /* Hundreds of reactors that slept already, and one that fell asleep later. Nobody's rings can be read here: only the later one is exact. */
 static void sleepers_from_before_need_evidence(void **unused)
 {
@@ -691,6 +769,9 @@ int main(void)
                 cmocka_unit_test_setup_teardown(verdicts_are_of_their_tick, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(the_tracer_is_attached_while_asked_for, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(traced_times_divide_the_kernels, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(tracing_begins_within_an_interval, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(a_wait_from_before_is_proved_by_its_channel, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(waits_that_cannot_be_proved_hide_nobody, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(sleepers_from_before_need_evidence, set_up, tear_down),
                 cmocka_unit_test(the_tracer_is_in_our_own_row),
                 cmocka_unit_test(settings_are_facts),

@@ -281,7 +281,8 @@ static void test_disk_hostile_sum(void **state)
         size_t length = 0;
         assert_non_null(text);
         for (unsigned i = 0; i < DISKS; i++)
-                length += (size_t)snprintf(text + length, 128, " 8 %u sd%u 0 0 0 4294967295 0 0 0 4294967295 0 0 0 0 0 0 4294967295 0 4294967295\n", i, i);
+                length += (size_t)snprintf(text + length, 128,
+                        " 8 %u sd%u 0 0 0 4294967295 0 0 0 4294967295 0 0 0 0 0 0 4294967295 0 4294967295\n", i, i);
         file(c, 0, "proc/diskstats", "");
         file(c, 1, "proc/diskstats", text);
         free(text);

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sample/stage_stream.h"
 #include "tui/attach_log.h"
 #include "tui/source.h"
 
@@ -551,7 +552,7 @@ int attach_change(struct attach *attach, uint64_t interval_ns, uint32_t scopes_w
                 return 0;
         /* A daemon's ring serves every multiple of its tick; a private watopd samples no more often than we show. */
         bool fits = source->tick_ns != 0 && interval_ns % source->tick_ns == 0;
-        if (same || (fits && !source->private_daemon)) {
+        if ((same && source_suits(source, &attach->options)) || (fits && !source->private_daemon)) {
                 count_ticks(attach);
                 int r = source_lease(source, scopes_wanted, leases);
                 if (r == 0 && (source->control != NULL || source->missing == 0 || attach->options.ring != NULL))
@@ -569,6 +570,37 @@ int attach_change(struct attach *attach, uint64_t interval_ns, uint32_t scopes_w
         source_close(&old);
         attach->say_back = true;
         return 0;
+}
+
+int attach_stream(struct attach *attach, struct stream_reader **reader, char *why, size_t size)
+{
+        struct source *source = &attach->source;
+        int fd = -1, r = 0;
+
+        if (attach->log != NULL || attach->captured) {
+                snprintf(why, size, "%s has no stream of block records", attach->log != NULL ? "a log" : "a captured machine");
+                return -EOPNOTSUPP;
+        }
+        if (attach->gone) {
+                snprintf(why, size, "%s", attach->line);
+                return -EAGAIN;
+        }
+        /* The connection that holds the lease; it may have been refused before. */
+        if (source->control == NULL)
+                r = source_lease(source, attach->options.scopes, attach->options.leases);
+        if (r == 0 && source->control == NULL)
+                r = source->refused < 0 ? source->refused : -ENOTCONN;
+        char said[CONTROL_TEXT + 1] = "";
+        if (r == 0)
+                r = control_stream(source->control, &fd, said, sizeof said);
+        if (r == 0)
+                r = stream_open(fd, reader);
+        if (r < 0 && source->control == NULL && source->socket[0] != '\0')
+                snprintf(why, size, "no stream of block records: control socket %.150s: %s%s", source->socket, strerror(-r),
+                        attach->options.ring != NULL ? " (of a --ring FOLDER/NAME it is looked for as FOLDER/control)" : "");
+        else if (r < 0)
+                snprintf(why, size, "no stream of block records: %s", said[0] != '\0' ? said : strerror(-r));
+        return r;
 }
 
 int attach_seek_sequence(struct attach *attach, uint64_t sequence)

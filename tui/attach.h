@@ -67,6 +67,11 @@ int attach_next(struct attach *, struct state *, struct state *total, uint64_t t
 /* The reader was away (paused, stopped, a slow terminal): what was published meanwhile is applied but not reported, and the next report
  * begins at the newest frame. */
 void attach_skip(struct attach *);
+/* The stream of block records of the source that is read now, from its newest record on; the reader's to close. LEASE_STREAM must be among
+ * the leases. -EAGAIN while the daemon is gone; after ATTACH_BACK the old one is of a daemon that is no more: close it and ask again.
+ * -EOPNOTSUPP: none here. On failure `why` is a sentence. */
+struct stream_reader;
+int attach_stream(struct attach *, struct stream_reader **, char *why, size_t size);
 /* Change what a running reader wants (live screen: interval, threads). 0 or -errno; may restart the private watopd. */
 int attach_change(struct attach *, uint64_t interval_ns, uint32_t scopes, uint64_t leases);
 /* Log only (else -EINVAL): the next report begins at the first frame at or after this sequence or wall-clock time, to the log's end; the

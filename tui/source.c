@@ -144,6 +144,7 @@ int source_lease(struct source *source, uint32_t wanted, uint64_t leases)
 
         source->refused = 0;
         source->missing = 0;
+        source->lacking = 0;
         if (source->control == NULL && !source->private_daemon) {
                 bool patient = (leases & ~(uint64_t)LEASE_EXACT) || (wanted & ~scopes_on(source));
                 r = greet_daemon(source, source_now_ns() + (patient ? PLACE_WAIT_MS * MS : 0), &fd);
@@ -158,6 +159,7 @@ int source_lease(struct source *source, uint32_t wanted, uint64_t leases)
                 r = control_lease(source->control, (uint64_t)wanted | leases, &granted);
         if (r == 0) {
                 source->missing = wanted & ~(uint32_t)granted;
+                source->lacking = leases & ~granted;
                 return 0;
         }
         if (source->private_daemon)
@@ -202,6 +204,11 @@ static int fits(const struct attach_options *options, struct source *source, cha
                 return -ERANGE;
         }
         source_lease(source, options->scopes, options->leases);
+        /* A daemon may not trace (its rights, its settings) where one of ours, root's, could: whoever wants records has no use for it. */
+        if ((source->lacking & LEASE_STREAM) && options->ring == NULL && geteuid() == 0) {
+                snprintf(reason, SOURCE_REASON, "the daemon does not trace block I/O");
+                return -EACCES;
+        }
         /* What a daemon at the socket cannot give, this machine does not have. Without the socket it may only be off. */
         for (int s = 0; source->control == NULL && options->ring == NULL && s < SCOPE_COUNT; s++)
                 if (source->missing & SCOPE_BIT(s)) {
@@ -290,7 +297,7 @@ static int find_watopd(char *path, size_t size)
 
 struct command {
         char path[PATH_MAX], interval[32], scopes[SCOPE_COUNT * 16], lifeline[8];
-        const char *argv[20];
+        const char *argv[24];
         char ticks[24];
 };
 
@@ -316,6 +323,18 @@ void source_refusal(const struct source *source, char *text, size_t size)
                 names[0] != '\0' ? " rows" : "");
 }
 
+/* Loading its programs takes watopd a moment, so it must be told at its start. */
+static bool wants_stages(const struct attach_options *options)
+{
+        return options->root == NULL && options->capture == NULL &&
+                (options->scopes & SCOPES_TRACED || options->leases & (LEASE_STREAM | LEASE_SYNC | LEASE_EVENTS));
+}
+
+bool source_suits(const struct source *source, const struct attach_options *options)
+{
+        return !source->private_daemon || source->stages || !wants_stages(options);
+}
+
 static void make_command(const struct attach_options *options, struct command *command)
 {
         size_t n = 0;
@@ -324,7 +343,8 @@ static void make_command(const struct attach_options *options, struct command *c
         /* ms with three decimals are exact to the microsecond. */
         snprintf(command->interval, sizeof command->interval, "%llu.%03llums", (unsigned long long)(options->interval_ns / MS),
                 (unsigned long long)(options->interval_ns % MS / 1000));
-        list_scopes(options->scopes, command->scopes, sizeof command->scopes);
+        uint32_t by_itself = options->scopes & ~SCOPES_TRACED;
+        list_scopes(by_itself == 0 && options->scopes != 0 ? SCOPE_BIT(SCOPE_SELF) : by_itself, command->scopes, sizeof command->scopes);
         command->argv[n++] = "watopd";
         command->argv[n++] = "--private";
         command->argv[n++] = command->lifeline;
@@ -336,6 +356,12 @@ static void make_command(const struct attach_options *options, struct command *c
         }
         if (options->leases & LEASE_EXACT)
                 command->argv[n++] = "--exact";
+        if (wants_stages(options))
+                command->argv[n++] = "--stages";
+        if (wants_stages(options) && options->no_bpf) {
+                command->argv[n++] = "--bpf";
+                command->argv[n++] = "off";
+        }
         if (options->root != NULL) {
                 command->argv[n++] = "--root";
                 command->argv[n++] = options->root;
@@ -473,7 +499,7 @@ int source_private(const struct attach_options *options, struct source *source, 
         struct command command;
         int pair[2], errors[2];
 
-        *source = (struct source){ .private_daemon = true };
+        *source = (struct source){ .private_daemon = true, .stages = wants_stages(options) };
         if (find_watopd(command.path, sizeof command.path) < 0) {
                 snprintf(reason, SOURCE_REASON, "watopd is not found beside watop nor in " WATOP_SBINDIR);
                 return -ENOENT;

@@ -15,7 +15,9 @@ struct source {
         int refused;                /* -errno: why there is no lease though one was wanted */
         pid_t child;                /* private watopd, 0 none */
         bool private_daemon;
+        bool stages;                /* a private one that was started for block tracing */
         uint32_t missing;           /* scopes asked but not to be had */
+        uint64_t lacking;           /* LEASE_x likewise */
         uint64_t tick_ns;
         struct ring_info info;      /* at the time of opening */
 };
@@ -29,9 +31,11 @@ int source_daemon(const struct attach_options *, struct source *, char *reason);
 int source_private(const struct attach_options *, struct source *, char *reason);
 /* Closes all and waits a moment for a private watopd to end. Takes what source_daemon and source_private left, or zeros. */
 void source_close(struct source *);
-/* Ask for scopes and leases; sets source->missing. A daemon's connection is kept only for what it does not sample anyway: its places are few.
- * Where it refuses, the ring is read without (refused, missing). 0; of a private watopd also -errno. */
+/* Ask for scopes and leases; sets source->missing. A daemon's connection is kept only for what it does not sample anyway: its places are
+ * few. Where it refuses, the ring is read without (refused, missing). 0; of a private watopd also -errno. */
 int source_lease(struct source *, uint32_t scopes, uint64_t leases);
+/* False: a private watopd that must be started anew for these wishes: it was not told to be ready for block tracing. */
+bool source_suits(const struct source *, const struct attach_options *);
 /* False when the writer is dead: its socket hung up, it lost its lock, or its heart stopped. */
 bool source_alive(struct source *);
 /* What the daemon's control socket did not give us and why, as the rest of a sentence; "" when nothing is missing. */

@@ -38,11 +38,15 @@ size_t fuzz_seed(unsigned number, uint8_t *buffer, size_t size)
 {
         static const char *const seeds[] = {
                 "SET: rps=0.0 (overall: -nan)\rSET: 77821.02 requests per second, p50=0.327 msec\n",
-                "====== SET ======\n  throughput summary: 89686.09 requests per second\n  avg min p50 p95 p99 max\n 0.3 0.1 0.2 0.4 0.7 1.8\n",
+                "====== SET ======\n  throughput summary: 89686.09 requests per second\n  avg min p50 p95 p99 max\n"
+                " 0.3 0.1 0.2 0.4 0.7 1.8\n",
                 "Type         Ops/sec     p99 Latency       KB/sec \nTotals     100527.09         1.98710      4265.82 \n",
-                "j: (groupid=0, jobs=2): err= 0\n  read: IOPS=30.1k, BW=118MiB/s (1)\n    clat percentiles (nsec):\n     | 99.00th=[ 207872], 99.90th=[ 5]\n",
-                "{\"fio version\": \"3\", \"jobs\": [{\"jobname\": \"j\", \"read\": {\"total_ios\": 1, \"iops\": 2e3}}], \"disk_util\": [{\"name\": \"x\"}]}\n",
-                "    reads/s:  1.5\nLatency (ms):\n         95th percentile:    0.12\n", "tps = 1.5 (without initial)\n1 bytes copied, 2 s, 3 B/s\nRequests/sec: 7.5\n",
+                "j: (groupid=0, jobs=2): err= 0\n  read: IOPS=30.1k, BW=118MiB/s (1)\n    clat percentiles (nsec):\n"
+                "     | 99.00th=[ 207872], 99.90th=[ 5]\n",
+                "{\"fio version\": \"3\", \"jobs\": [{\"jobname\": \"j\", \"read\": {\"total_ios\": 1, \"iops\": 2e3}}], "
+                "\"disk_util\": [{\"name\": \"x\"}]}\n",
+                "    reads/s:  1.5\nLatency (ms):\n         95th percentile:    0.12\n",
+                "tps = 1.5 (without initial)\n1 bytes copied, 2 s, 3 B/s\nRequests/sec: 7.5\n",
         };
 
         if (number >= sizeof seeds / sizeof *seeds || size < 512)

@@ -17,6 +17,7 @@ clean() {
   local p
   for p in ${pids[@]+"${pids[@]}"}; do kill -9 "$p" && wait "$p"; done 2>/dev/null
   tm kill-server
+  [ -n "${mounted:-}" ] && { fsfreeze -u "$mounted"; umount "$mounted" || umount -l "$mounted"; } 2>/dev/null
   rm -rf "$dir"
 }
 trap clean EXIT
@@ -70,6 +71,26 @@ echo precious >log
 rec log --force -- true 2>err
 [ $? = 125 ] && [ "$(cat log)" = precious ]
 check "--force replaces logs only" $? "$(cat err)"
+fresh
+rec log -- echo first >/dev/null
+cp log before && cp log.out before.out
+rec log --force -- /nonexistent/command 2>err
+[ $? = 127 ] && cmp -s log before && cmp -s log.out before.out && [ "$(ls log*)" = "log
+log.out" ]
+check "--force with a command that cannot run: the old recording is still there" $? "$(cat err; ls -l log* before*)"
+rec log --force -- echo second >/dev/null
+! cmp -s log before && [ "$(cat log.out)" = second ] && [ "$(ls log*)" = "log
+log.out" ]
+check "and with one that can nothing is left of it" $? "$(ls -l log*)"
+rm -f before before.out
+fresh
+mkdir log && mkfifo log.fifo
+for place in log log.fifo /dev/null; do for force in '' --force; do "$watop" record -q -o "$place" $force -- touch ran; done; done 2>err
+[ "$(grep -c 'a folder' err)" = 2 ] && [ "$(grep -c 'not a regular file' err)" = 4 ] && ! grep -q -- --force err && [ ! -e ran ]
+check "a folder, a FIFO, a device: said, whatever --force says" $? "$(cat err)"
+fresh
+rec log -- sh -c '[ ! -e /proc/self/fd/0 ]' <&-
+check "a closed standard input stays closed" $?
 fresh
 ln -s "$dir/elsewhere" log
 rec log -- true 2>/dev/null
@@ -235,11 +256,11 @@ fi
 touch open.end
 wait "$recorder"
 rm -f open.end open.pid
-mkdir -p run && chmod 700 run
+mkdir -p run/logs && chmod 700 run run/logs
 user=() # an ordinary user's own daemon: root would not ask XDG_RUNTIME_DIR
-[ "$(id -u)" = 0 ] && { chown 65534:65534 run; user=(setpriv --reuid 65534 --regid 65534 --clear-groups); }
+[ "$(id -u)" = 0 ] && { chown 65534:65534 run run/logs; user=(setpriv --reuid 65534 --regid 65534 --clear-groups); }
 if [ ! -S /run/watop/control ] && ${user[@]+"${user[@]}"} env XDG_RUNTIME_DIR="$dir/run" test -x "$bin/watopd"; then
-  XDG_RUNTIME_DIR=$dir/run ${user[@]+"${user[@]}"} "$bin/watopd" --interval 200ms 2>daemon.err &
+  XDG_RUNTIME_DIR=$dir/run ${user[@]+"${user[@]}"} "$bin/watopd" --interval 200ms --log "$dir/run/logs" 2>daemon.err &
   daemon=$!
   pids+=("$daemon")
   within 10 test -S run/watop/control
@@ -251,6 +272,9 @@ if [ ! -S /run/watop/control ] && ${user[@]+"${user[@]}"} env XDG_RUNTIME_DIR="$
   s=0
   for i in $(seq 30); do XDG_RUNTIME_DIR=$dir/run ${user[@]+"${user[@]}"} "$watop" mark "m$i" || s=1; done 2>err
   check "many in a row" $s "$(cat err)"
+  within 10 sh -c 'ls run/logs | grep -q .' && "$watop" mark --log "$(find run/logs -type f -name '*.log' | tail -n 1)" lost 2>err
+  [ $? = 1 ] && grep -q 'a watopd writes it' err
+  check "a log of the daemon's: said where its marks go" $? "$(cat err; find run/logs)"
   kill "$daemon" && wait "$daemon" 2>/dev/null
 else
   skip "without a recording: to the daemon" "a daemon runs, or the folder is closed to others"
@@ -379,6 +403,36 @@ if [ "$(id -u)" = 0 ] && unshare --mount true 2>/dev/null; then
 else
   skip "disk full" "no root, or no namespaces"
 fi
+# A disk that hangs: a file system that takes no writes until it is thawed.
+image=$dir/image
+frozen() { command -v mkfs.ext4 fsfreeze >/dev/null && truncate -s 16M "$image" && mkfs.ext4 -q "$image" && mkdir -p "$dir/disk" && mount -o loop "$image" "$dir/disk"; }
+if [ "$(id -u)" = 0 ] && frozen >/dev/null 2>&1; then
+  mounted=$dir/disk
+  cat >frozen.sh <<'S'
+trap 'echo got-term; echo >term' TERM
+echo $$ >frozen.pid; echo begun
+i=0
+while [ ! -e term ] && [ $i -lt 100 ]; do sleep 0.1; i=$((i + 1)); done
+echo last words
+S
+  rm -f term
+  "$watop" record -q -o disk/log -i 0.05 -- sh frozen.sh >frozen.txt 2>&1 &
+  recorder=$!
+  pids+=("$recorder")
+  within 10 grep -q begun frozen.txt && sleep 0.3 && fsfreeze -f disk && sleep 0.3
+  kill -TERM "$recorder"
+  within 5 test -s term
+  check "the disk hangs: a signal to the recorder alone still reaches the command" $? "$(cat frozen.txt; cat /proc/$recorder/stack)"
+  within 5 grep -q 'last words' frozen.txt && grep -q got-term frozen.txt
+  check "and what the command says is not held up" $? "$(cat frozen.txt)"
+  fsfreeze -u disk
+  wait "$recorder"
+  [ $? = 0 ] && grep -q 'last words' disk/log.out && "$note" disk/log runs | grep -q ' 0 '
+  check "it goes on when the disk does: the recording is whole" $? "$("$note" disk/log; cat disk/log.out)"
+  umount disk && mounted= && rm -f image
+else
+  skip "the disk hangs" "no root, no loop devices, or no ext4"
+fi
 
 # ---- in a terminal -----------------------------------------------------------------------------------------------------------------------------
 finish() { echo "1..$number"; exit $failed; }
@@ -427,6 +481,13 @@ line '$watop record -q -o log -- sh -c "sleep 0.5; echo in-background" & wait; e
 within 10 shows 'in-background' && within 5 shows 'status-0'
 check "in the background" $? "$(screen)"
 shell
+line 'stty sane; stty -a >before; $watop record -q -o log -- sh -c "stty raw -echo; stty -a >inside; stty sane; echo set" & sleep 0.1; stty -a >during; wait; echo waited'
+within 10 shows 'Stopped' && cmp -s before during && [ ! -e inside ]
+check "in the background it does not set the terminal, but stops as without" $? "$(screen; diff before during)"
+line 'fg; stty -a >after; echo compared'
+within 10 shows '^compared' && cmp -s before after && grep -q -- '-icanon' inside
+check "in the foreground it does, and the terminal is as it was" $? "$(screen; diff before after; cat inside)"
+shell
 cat >full.py <<'P'
 import curses
 def main(screen):
@@ -447,6 +508,11 @@ key q
 within 5 shows 'status-0' && within 5 test -s after && diff <(tail -n +2 before) <(tail -n +2 after) >difference
 check "the terminal is as it was" $? "$(screen; cat difference)"
 shell
+line 'PS1="IN> " $watop record -q -o log -- bash --norc --noprofile -i'
+within 10 shows '^IN>' && line 'python3 full.py' && within 10 shows '^full screen' && key x && within 5 shows '^key 120' && key q && sleep 0.3 && line 'exit'
+within 5 shows 'READY>'
+check "a full-screen program that a recorded shell runs as its job gets them too" $? "$(screen)"
+shell
 line '$watop record -q -o log -- sh -c "echo \$PPID >parent; echo alive; sleep 1.5; echo still-\$0; sleep 0.3" here'
 within 10 shows '^alive' && kill -9 "$(cat parent)" && within 5 shows 'Killed' && within 10 shows 'still-here'
 check "recorder killed in a terminal: the command's words still come" $? "$(screen)"
@@ -460,4 +526,80 @@ shell
 line 'clear; $watop record -o log -i 0.2; echo status-$?'
 within 10 shows '[0-9]+ s .* load [0-9.]+% .*samples' && key C-c && within 5 shows 'record: log: [0-9.]+ s, [0-9]+ samples' && within 5 shows 'status-0'
 check "without a command: progress, and a closing line" $? "$(screen)"
+# ---- programs that make use of their terminal ------------------------------------------------------------------------------------------------
+R='$watop record -q -o $dir/log --'
+seq 300 >numbers
+pager() { # pager COMMAND: its second page, by a key, and the end
+  local name=${1%% *}
+  command -v "$name" >/dev/null || { skip "$1" "no $name"; return; }
+  shell
+  line "stty -a >before; $R $1; echo status-\$?; stty -a >after; echo compared"
+  within 10 shows '^28$' && key Space && within 5 shows '^50$' && key q && within 5 shows '^compared' && cmp -s before after && grep -q ' 0 ' <("$note" log runs)
+  check "$1: keys, and the terminal is as it was" $? "$(screen; diff before after)"
+}
+pager "less numbers"
+pager "more numbers"
+if command -v git >/dev/null && command -v less >/dev/null; then
+  git init -q repository && for i in $(seq 50); do git -C repository -c user.name=n -c user.email=n@n commit -q --allow-empty -m "commit-$i."; done
+  shell
+  line "GIT_PAGER=less LESS= $R git -C repository log --format=%s; echo status-\$?"
+  within 10 shows '^commit-50\.' && key Space && within 5 shows '^commit-5\.' && key q && within 5 shows '^status-0'
+  check "git log: its pager has the keys" $? "$(screen)"
+  shell
+  line "GIT_PAGER=less LESS= $R git -C repository log --format=%s; echo status-\$?"
+  within 10 shows '^commit-50\.' && kill -TERM "$(pgrep -o -f "^$watop record -q -o $dir/log -- git")" && sleep 0.2 && key q && within 10 shows '^status-143' && within 5 sh -c '! pgrep -f "^$watop record -q -o $dir/log -- git"'
+  check "a signal to the recorder is git's, which waits for its pager" $? "$(screen)"
+else
+  skip "git log" "no git or less"
+fi
+shell
+line "PS1='IN> ' $R bash --norc --noprofile -i"
+within 10 shows '^IN>' && line 'sleep 100' && sleep 0.5 && key C-z && within 5 shows '^\[1\].*Stopped' && line 'fg' && sleep 0.5 && key C-c && sleep 0.3 &&
+  line 'echo status-$?; ps -o tpgid=,pgid= -p $$ | tr -s " " "="' && within 5 shows '^status-130' && line 'python3 -c "import os; print(\"front\", os.tcgetpgrp(1) == os.getpgrp())"' && within 5 shows '^front True'
+check "a recorded shell has job control" $? "$(screen)"
+! shows 'no job control|cannot set terminal'
+check "and does not complain" $? "$(screen)"
+line 'exit'
+within 5 shows 'READY>'
+check "it ends by exit" $? "$(screen)"
+shell
+line "stty -a >before; $R cat"
+sleep 0.5
+within 10 test -e log.out && line one && within 5 sh -c '[ "$(grep -c "^one$" log.out)" = 2 ]' && key C-z && within 5 shows '^\[1\].*Stopped'
+check "cat: lines; Ctrl-Z stops it and us" $? "$(screen; cat -A log.out)"
+line 'stty -a >during; bg; sleep 0.3; echo prompt'
+within 5 shows '^prompt' && within 5 shows '^\[1\].*Stopped.*' && cmp -s before during
+check "the shell has its terminal; bg: it reads, so it stops again" $? "$(screen; diff before during)"
+line 'fg; echo status-$?'
+sleep 0.5
+line two && within 5 sh -c '[ "$(grep -c "two$" log.out)" = 2 ]' && key C-d && within 5 shows '^status-0'
+check "fg: it reads on" $? "$(screen; cat -A log.out)"
+shell
+line "$R sh -c 'sleep 1; head -n 1; echo ended.' &"
+within 10 test -e log.out && line 'echo mine' && within 5 shows '^mine' && line 'fg' && sleep 1.5 && line 'its words' && within 5 shows '^ended\.'
+check "fg of one that runs in the background: it gets the keys then" $? "$(screen)"
+shell
+printf 'one: stty size; head -n 1\ntwo: stty size; head -n 1; tty >&3\n' >list
+line "stty -a >before; 3>other $watop record -q -o log --phases list --repeat 2; echo status-\$?; stty -a >after; echo compared"
+for i in 1 2 3 4; do within 5 sh -c '[ "$(grep -c "^30 100" log.out)" = '$i' ]' && line "answer-$i"; done
+within 5 shows '^compared' && shows '^status-0' && [ "$(grep -c '^answer-[1-4]$' log.out)" = 8 ] && [ "$(grep -c '^/dev/pts/' other)" = 2 ] && cmp -s before after
+check "a list, twice: each has the whole terminal" $? "$(screen; cat log.out other)"
+shell
+line "$R less numbers"
+within 10 shows '^28$' && tm respawn-pane -k -t w cat && within 10 sh -c '! pgrep -f "^$watop record -q -o $dir/log -- less"'
+check "the terminal goes away: a pager ends, and nothing of ours is left" $? "$(ps -ef | grep 'record -q' | head)"
+shell
+line "$R cat"
+within 10 test -e log.out && sleep 0.5 && key C-z && within 5 shows '^\[1\].*Stopped' && tm respawn-pane -k -t w cat && within 10 sh -c '! pgrep -f "^$watop record -q -o $dir/log -- cat"'
+check "and so with one that is stopped" $? "$(ps -ef | grep 'record -q' | head)"
+shell
+line "stty tostop; $R sh -c 'sleep 0.3; echo words.' & wait; echo waited"
+within 10 shows '^\[1\].*Stopped|^waited' && ! shows '^words\.' && line 'fg' && within 5 shows '^words\.'
+check "stty tostop holds in the background" $? "$(screen)"
+shell
+line "stty -a >before; $R sh -c 'echo \$PPID >parent; echo alive.; head -n 1; echo last-\$?.; sleep 0.1'; stty -a >after; echo now"
+within 10 shows '^alive\.' && kill -9 "$(cat parent)" && within 10 shows '^now' && cmp -s before after && within 5 grep -q '^last-' log.out
+check "recorder killed: the terminal is the shell's, as it was; the command does not read" $? "$(screen; diff before after; cat log.out)"
+within 5 sh -c '! pgrep -f "^$watop record -q -o $dir/log -- sh"'
+check "and no process of ours is left" $? "$(ps -ef | grep 'watop-relay\|record -q' | head)"
 finish

@@ -168,6 +168,31 @@ static void test_set(void **arg)
         free(set.keys);
 }
 
+/* A note holds 16 MiB: more are cut, and it is said. */
+static void test_set_text(void **arg)
+{
+        struct members members;
+        size_t length;
+
+        members_init(&members, NULL);
+        struct member_group group = { .path = "/leaf", .name = "pids" };
+        members.group = &group;
+        for (uint64_t i = 1; i <= 10; i++)
+                assert_int_equal(member_add(&members.tree, (struct key){ i, 7 }), 1);
+        char *text = members_text(&members, &members.tree, &length);
+        assert_memory_equal(text, "rule cgroup pids /leaf\n", 23);
+        assert_int_equal(length, 23 + 9 * 4 + 5);
+        free(text);
+        for (uint64_t i = 11; i <= 700000; i++)
+                assert_int_equal(member_add(&members.tree, (struct key){ i, UINT64_MAX / 2 + i }), 1);
+        text = members_text(&members, &members.tree, &length);
+        assert_memory_equal(text, "rule cgroup pids /leaf may be incomplete\n", 41);
+        assert_in_range(length, (16 << 20) - 10000, 16 << 20);
+        assert_int_equal(text[length - 1], '\n');
+        free(text);
+        members_fini(&members);
+}
+
 struct process {
         uint64_t pid, parent, session;
         const char *comm;
@@ -251,7 +276,8 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_list), cmocka_unit_test(test_list_wrong), cmocka_unit_test(test_mark_text),
-                cmocka_unit_test(test_group_place), cmocka_unit_test(test_set), cmocka_unit_test(test_ancestry),
+                cmocka_unit_test(test_group_place), cmocka_unit_test(test_set), cmocka_unit_test(test_set_text),
+                cmocka_unit_test(test_ancestry),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

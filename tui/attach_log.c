@@ -14,6 +14,8 @@
 #include <time.h>
 
 #include "sample/cursor.h"
+#include "tui/log_files.h"
+#include "tui/options.h"
 #include "tui/span.h"
 
 struct attach_log {
@@ -21,10 +23,10 @@ struct attach_log {
         struct cursor *cursor;
         struct span span;
         struct log_info file;
-        uint64_t interval_ns, tick_ns, ticks, ticks_wanted, gaps, reports, real_ns;
+        uint64_t interval_ns, tick_ns, ticks, ticks_wanted, gaps, damages, reports, real_ns;
         uint32_t wanted, missing;
         bool have_base, total_based, ended, moved;
-        char line[256];
+        char line[256], path[160];
 };
 
 /* ---- opening ------------------------------------------------------------------------------------------------------------------------ */
@@ -110,6 +112,8 @@ const char *attach_log_why(int error)
 {
         if (error == -EPROTO)
                 return "not a log, or one of another layout";
+        if (error == -EISDIR)
+                return "no log of watopd in this folder";
         return error == -EBADMSG ? "nothing in it can be read" : strerror(-error);
 }
 
@@ -122,7 +126,8 @@ int attach_log_open(const struct attach_options *options, struct attach_log **re
                 return -ENOMEM;
         a->interval_ns = options->interval_ns;
         a->wanted = options->scopes;
-        int r = log_open(options->log, &a->log);
+        snprintf(a->path, sizeof a->path, "%.150s", options->log);
+        int r = log_files_open(options->log, &a->log);
         if (r < 0)
                 snprintf(why, size, "%.150s: %s", options->log, attach_log_why(r));
         if (r == 0)
@@ -209,6 +214,9 @@ static int finish(struct attach_log *a, const struct state *state)
         struct state_info info = state_info(state);
 
         a->ended = true;
+        if (a->damages > 0) /* not known before it was read: the index of a log says nothing of it */
+                options_say("log", "%s is damaged: in %llu place%s frames are missing (watop log shows it)", a->path,
+                            (unsigned long long)a->damages, a->damages == 1 ? "" : "s");
         if (!a->have_base || !info.valid || info.mono_ns <= info.base_mono_ns)
                 return ATTACH_END;
         uint64_t passed = info.mono_ns - info.base_mono_ns;
@@ -289,7 +297,8 @@ int attach_log_next(struct attach_log *a, struct state *state, struct state *tot
                         if (r == 1)
                                 return complete(a);
                         break;
-                case CURSOR_OVERRUN:
+                case CURSOR_OVERRUN: /* of a log: damage */
+                        a->damages++;
                         lost(a, state, total);
                         break;
                 case CURSOR_END: return ATTACH_NOTHING;

@@ -8,11 +8,14 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "tui/command_terminal.h"
 
 /* A signal to the whole group reaches the relays within this time. */
 enum { GROUP_WAIT_MS = 20, RECENT_MS = 1000 };
@@ -99,16 +102,48 @@ static unsigned wish(int number)
         return number == SIGTERM || number == SIGHUP ? COMMAND_ASKED : COMMAND_NOTHING;
 }
 
-static void stop_ourselves(struct command *command)
+/* all: to all of its group, where that is not ours. */
+static void signal_command(const struct command *command, int number, const struct relay *relay, bool all)
 {
-        kill(getpid(), SIGSTOP);
+        bool apart = relay != NULL && relay->whole;
+
+        if (!all || !apart || kill(-command->pid, number) < 0)
+                kill(command->pid, number);
+}
+
+static void pass_on(const struct command *command, const struct signalfd_siginfo *info, const struct relay *relay)
+{
+        bool all = group_had_it(info, relay);
+
+        if (!all || (relay != NULL && relay->whole))
+                signal_command(command, (int)info->ssi_signo, relay, all);
+        if (all && info->ssi_signo == SIGHUP) /* as the kernel does it: what is stopped must see it */
+                signal_command(command, SIGCONT, relay, all);
+}
+
+/* In a terminal of its own only the command's group was stopped; who runs us, in our group, would have been as well. */
+static void stop_ourselves(struct command *command, struct relay *relay)
+{
+        bool apart = command->pid > 0 && relay != NULL && relay->whole;
+
+        if (apart && !leader_stoppable()) { /* the shell is gone meanwhile: nobody would continue us */
+                relay_ask(relay, TERMINAL_OVER);
+                return;
+        }
+        if (apart) {
+                relay_ask(relay, TERMINAL_BACK);
+                kill(0, SIGTSTP);
+        }
+        raise(SIGSTOP); /* this thread: sent to the process it might go on here before another one takes it */
         /* Continued. With `fg` the whole group was; by kill -CONT only we were. */
+        if (apart)
+                relay_ask(relay, TERMINAL_FRONT);
         if (command->pid > 0)
-                kill(command->pid, SIGCONT);
+                signal_command(command, SIGCONT, relay, true);
         command->stopped = false;
 }
 
-static unsigned take(struct command *command, const struct signalfd_siginfo *info, const struct relay *relay)
+static unsigned take(struct command *command, const struct signalfd_siginfo *info, struct relay *relay)
 {
         int number = (int)info->ssi_signo;
 
@@ -119,19 +154,18 @@ static unsigned take(struct command *command, const struct signalfd_siginfo *inf
                 return COMMAND_NOTHING;
         case SIGTSTP:
                 if (command->pid == 0)
-                        stop_ourselves(command);
-                else if (!group_had_it(info, relay))
-                        kill(command->pid, SIGTSTP);
+                        stop_ourselves(command, relay);
+                else
+                        pass_on(command, info, relay);
                 return COMMAND_NOTHING;
         case SIGCONT:
                 if (command->pid > 0 && command->stopped)
-                        kill(command->pid, SIGCONT);
+                        signal_command(command, SIGCONT, relay, true);
                 return COMMAND_NOTHING;
         default:
                 if (command->pid == 0)
                         return number == SIGUSR1 || number == SIGUSR2 ? COMMAND_NOTHING : COMMAND_ASKED;
-                if (!group_had_it(info, relay))
-                        kill(command->pid, number);
+                pass_on(command, info, relay);
                 return wish(number);
         }
 }
@@ -142,7 +176,7 @@ static uint64_t time_ns(struct timeval t)
 }
 
 /* Only its own terminal stops us with it: then a shell waits to see that. Who stops it by kill -STOP continues it by itself. */
-static unsigned look_at_command(struct command *command, const struct command_signals *signals)
+static unsigned look_at_command(struct command *command, const struct command_signals *signals, struct relay *relay)
 {
         struct rusage usage;
         int status;
@@ -151,11 +185,14 @@ static unsigned look_at_command(struct command *command, const struct command_si
                 if (WIFSTOPPED(status)) {
                         command->stopped = true;
                         if (signals->terminal && WSTOPSIG(status) != SIGSTOP)
-                                stop_ourselves(command);
+                                stop_ourselves(command, relay);
                 } else if (WIFCONTINUED(status)) {
                         command->stopped = false;
                 } else {
                         command->pid = 0;
+                        command->end_ns = now_ns();
+                        if (relay != NULL)
+                                relay_ask(relay, TERMINAL_OVER);
                         command->wait_status = status;
                         command->user_ns = time_ns(usage.ru_utime);
                         command->system_ns = time_ns(usage.ru_stime);
@@ -165,14 +202,14 @@ static unsigned look_at_command(struct command *command, const struct command_si
         return COMMAND_NOTHING;
 }
 
-unsigned command_handle_signals(struct command *command, const struct command_signals *signals, const struct relay *relay)
+static unsigned handle_signals(struct command *command, const struct command_signals *signals, struct relay *relay)
 {
         struct signalfd_siginfo info;
         unsigned events = COMMAND_NOTHING;
         pid_t before = command->pid;
 
         /* First: a signal must not go to a number that is somebody else's by now. */
-        events |= look_at_command(command, signals);
+        events |= look_at_command(command, signals, relay);
         while (read(signals->fd, &info, sizeof info) == (ssize_t)sizeof info) {
                 /* What came for a command that has just ended is done with, but for the wish to end. */
                 if (before > 0 && command->pid == 0) {
@@ -180,9 +217,64 @@ unsigned command_handle_signals(struct command *command, const struct command_si
                         continue;
                 }
                 events |= take(command, &info, relay);
-                events |= look_at_command(command, signals);
+                events |= look_at_command(command, signals, relay);
         }
         return events;
+}
+
+static void *watch(void *arg)
+{
+        struct command_watch *watch = arg;
+        struct pollfd fds[2] = { { .fd = watch->signals->fd, .events = POLLIN }, { .fd = watch->stop_fd, .events = POLLIN } };
+
+        while (poll(fds, 2, -1) >= 0 || errno == EINTR) {
+                if (fds[1].revents != 0)
+                        break;
+                pthread_mutex_lock(&watch->lock);
+                unsigned events = handle_signals(watch->command, watch->signals, watch->relay);
+                pthread_mutex_unlock(&watch->lock);
+                if (events == COMMAND_NOTHING)
+                        continue;
+                atomic_fetch_or(&watch->events, events);
+                eventfd_write(watch->event_fd, 1);
+        }
+        return NULL;
+}
+
+int command_watch_start(struct command_watch *watch_it, struct command *command, const struct command_signals *signals,
+        struct relay *relay)
+{
+        *watch_it = (struct command_watch){ .command = command, .signals = signals, .relay = relay, .lock = PTHREAD_MUTEX_INITIALIZER };
+        watch_it->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        watch_it->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        int r = watch_it->event_fd < 0 || watch_it->stop_fd < 0 ? -errno : -pthread_create(&watch_it->thread, NULL, watch, watch_it);
+        if (r == 0)
+                return 0;
+        if (watch_it->event_fd >= 0)
+                close(watch_it->event_fd);
+        if (watch_it->stop_fd >= 0)
+                close(watch_it->stop_fd);
+        watch_it->event_fd = watch_it->stop_fd = -1;
+        return r;
+}
+
+unsigned command_watch_events(struct command_watch *watch_it)
+{
+        eventfd_t count;
+
+        eventfd_read(watch_it->event_fd, &count);
+        return atomic_exchange(&watch_it->events, COMMAND_NOTHING);
+}
+
+void command_watch_end(struct command_watch *watch_it)
+{
+        if (watch_it->event_fd < 0)
+                return;
+        eventfd_write(watch_it->stop_fd, 1);
+        pthread_join(watch_it->thread, NULL);
+        close(watch_it->event_fd);
+        close(watch_it->stop_fd);
+        watch_it->event_fd = watch_it->stop_fd = -1;
 }
 
 int command_status(int wait_status)
@@ -198,7 +290,7 @@ static _Noreturn void become(char *const argv[], const struct command_signals *s
 
         if (join_fd >= 0 && write(join_fd, "0", 1) < 0)
                 error = 0; /* it runs where it is; the members are then found by ancestry */
-        for (int place = STDOUT_FILENO; relay != NULL && place <= STDERR_FILENO; place++)
+        for (int place = STDIN_FILENO; relay != NULL && place <= STDERR_FILENO; place++)
                 if (relay->command_fd[place] >= 0 && dup2(relay->command_fd[place], place) < 0)
                         error = errno;
         signal(SIGPIPE, sigpipe_was);
@@ -214,18 +306,30 @@ static _Noreturn void become(char *const argv[], const struct command_signals *s
         _exit(127);
 }
 
-int command_start(struct command *command, char *const argv[], const struct command_signals *signals, const struct relay *relay,
-        int join_fd)
+/* As fork: 0 in the command. */
+static pid_t fork_command(struct relay *relay, int tell)
+{
+        if (relay != NULL && relay->whole) {
+                relay_ask(relay, TERMINAL_FRONT);
+                return leader_fork(relay, tell);
+        }
+        pid_t pid = fork();
+        return pid < 0 ? -errno : pid;
+}
+
+static int start(struct command *command, char *const argv[], const struct command_signals *signals, struct relay *relay, int join_fd)
 {
         int pair[2], error = 0;
 
-        *command = (struct command){ .pid = 0 };
+        command->stopped = false;
+        command->wait_status = 0;
+        command->user_ns = command->system_ns = 0;
         if (pipe2(pair, O_CLOEXEC) < 0)
                 return -errno;
-        pid_t pid = fork();
+        pid_t pid = fork_command(relay, pair[1]);
         if (pid == 0)
                 become(argv, signals, relay, join_fd, pair[1]);
-        int r = pid < 0 ? -errno : 0;
+        int r = pid < 0 ? pid : 0;
         close(pair[1]);
         ssize_t n = 0;
         while (r == 0 && (n = read(pair[0], &error, sizeof error)) < 0 && errno == EINTR)
@@ -233,9 +337,19 @@ int command_start(struct command *command, char *const argv[], const struct comm
         close(pair[0]);
         if (r == 0 && n == (ssize_t)sizeof error) {
                 waitpid(pid, NULL, 0);
-                return error > 0 ? error : EIO;
+                r = error > 0 ? error : EIO;
         }
         if (r == 0)
-                command->pid = pid;
+                command->pid = command->started = pid;
+        else if (relay != NULL)
+                relay_ask(relay, TERMINAL_OVER);
+        return r;
+}
+
+int command_start(struct command_watch *watch_it, char *const argv[], int join_fd)
+{
+        pthread_mutex_lock(&watch_it->lock);
+        int r = start(watch_it->command, argv, watch_it->signals, watch_it->relay, join_fd);
+        pthread_mutex_unlock(&watch_it->lock);
         return r;
 }

@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tui/clean.h"
 #include "tui/options.h"
 #include "tui/table.h"
+#include "tui/utc.h"
 #include "tui/verbs.h"
 
 enum { TEXT = 4 * TEXT_MAX + 64 };
@@ -34,17 +34,6 @@ struct export {
 };
 
 /* ---- cells ---------------------------------------------------------------------------------------------------------------------- */
-
-static void utc_time(char *text, size_t size, uint64_t real_ns)
-{
-        time_t seconds = (time_t)(real_ns / 1000000000);
-        struct tm tm;
-        char date[32];
-
-        if (!gmtime_r(&seconds, &tm) || strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &tm) == 0)
-                snprintf(date, sizeof date, "1970-01-01T00:00:00");
-        snprintf(text, size, "%s.%09uZ", date, (unsigned)(real_ns % 1000000000));
-}
 
 static bool grows(int metric)
 {

@@ -11,8 +11,10 @@
 
 #include "tui/attach_log.h"
 #include "tui/clean.h"
+#include "tui/log_files.h"
 #include "tui/log_survey.h"
 #include "tui/options.h"
+#include "tui/utc.h"
 #include "tui/verbs.h"
 
 enum { LINE = 512, FACTS = 256 };
@@ -31,17 +33,6 @@ static void local_time(char *text, size_t size, uint64_t real_ns)
 
         if (!localtime_r(&seconds, &tm) || strftime(text, size, "%Y-%m-%d %H:%M:%S", &tm) == 0)
                 snprintf(text, size, "-");
-}
-
-static void utc_time(char *text, size_t size, uint64_t real_ns)
-{
-        time_t seconds = (time_t)(real_ns / 1000000000);
-        struct tm tm;
-        char date[32];
-
-        if (!gmtime_r(&seconds, &tm) || strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &tm) == 0)
-                snprintf(date, sizeof date, "1970-01-01T00:00:00");
-        snprintf(text, size, "%s.%09uZ", date, (unsigned)(real_ns % 1000000000));
 }
 
 /* "1h 2m 3s", "12.5 s" */
@@ -381,7 +372,7 @@ int log_main(int argc, char **argv)
 {
         const char *path = NULL;
         const struct option_set set = {
-                .verb = "log", .synopsis = "[OPTION...] FILE", .argument = take_path, .own = &path, .groups = OPTIONS_ANSWER,
+                .verb = "log", .synopsis = "[OPTION...] FILE|FOLDER", .argument = take_path, .own = &path, .groups = OPTIONS_ANSWER,
                 .text = "What a log holds: span, machine, interval, phases, tasks, gaps, damage, size.",
         };
         struct options options;
@@ -395,7 +386,7 @@ int log_main(int argc, char **argv)
                 options_error("log", path ? "--format takes text or json here" : "which log? watop log FILE");
                 return 2;
         }
-        r = log_open(path, &log);
+        r = log_files_open(path, &log);
         if (r == 0)
                 r = survey_make(log, &survey);
         if (r < 0) {

@@ -54,7 +54,7 @@ static int mark_argument(void *own, const char *value)
         return 0;
 }
 
-/* The socket of the recording that writes this log: beside it, else where the log says. */
+/* The socket of the recording that writes this log: beside it, else where the log says. -EREMOTE: written, but by nobody who has one. */
 static int connect_log(const char *path, struct control **control)
 {
         char socket[RECORD_PATH];
@@ -74,6 +74,8 @@ static int connect_log(const char *path, struct control **control)
                 socket[length] = '\0';
                 r = record_connect(socket, 1, control);
         }
+        if ((r == -ENOENT || r == -ECONNREFUSED) && log_growing(log))
+                r = -EREMOTE;
         log_close(log);
         return r == -ENOENT ? -ECONNREFUSED : r;
 }
@@ -102,6 +104,9 @@ static int find(const struct mark *mark, struct control **control)
                 r = connect_log(mark->log, control);
                 if (r == -ECONNREFUSED)
                         options_say("mark", "%s: nobody records into it now", mark->log);
+                else if (r == -EREMOTE)
+                        options_say("mark", "%s: a watopd writes it; to mark in the daemon's ring, and so in its logs, leave --log out",
+                                mark->log);
                 else if (r < 0)
                         options_say("mark", "%s: %s", mark->log, attach_log_why(r));
                 return r;

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { FIRST_ROOM = 256, LINE = 48, PROCS_MAX = 16 << 20, COMM = 15 };
+/* PIDs end at 4,194,304: of eight bytes each there are 32 MiB at most. A note of the log has 16 MiB at most. */
+enum { FIRST_ROOM = 256, LINE = 48, PROCS_MAX = 33 << 20, TEXT_MAX_BYTES = 16 << 20, RULE = MEMBER_PATH + 512, COMM = 15 };
 
 /* ---- a set of keys ------------------------------------------------------------------------------------------------------------------ */
 
@@ -284,21 +285,30 @@ void members_look(struct members *members, const struct state *state)
 
 char *members_text(struct members *members, const struct member_set *set, size_t *length)
 {
-        size_t size = MEMBER_PATH + 512 + set->count * LINE;
-        char *text = malloc(size);
-        size_t at = 0;
+        size_t size = RULE + set->count * LINE, at = RULE, i = 0;
+        char rule[RULE];
 
+        if (size > TEXT_MAX_BYTES)
+                size = TEXT_MAX_BYTES;
+        char *text = malloc(size + 1);
         if (text == NULL)
                 return NULL;
-        if (set == &members->watched)
-                at = (size_t)snprintf(text, size, "rule watched\n");
-        else if (members->group != NULL && members->group->path[0] != '\0')
-                at = (size_t)snprintf(text, size, "rule cgroup %s %s\n", members->group->name, members->group->path);
-        else
-                at = (size_t)snprintf(text, size, "rule ancestry may be incomplete\n");
-        for (size_t i = 0; i < set->room; i++)
+        for (; i < set->room && size - at >= LINE; i++)
                 if (set->keys[i].a != 0)
                         at += (size_t)snprintf(text + at, size - at, "%" PRIu64 " %" PRIu64 "\n", set->keys[i].a, set->keys[i].b);
-        *length = at;
+        while (i < set->room && set->keys[i].a == 0)
+                i++;
+        const char *cut = i < set->room ? " may be incomplete" : "";
+        if (set == &members->watched)
+                snprintf(rule, sizeof rule, "rule watched%s\n", cut);
+        else if (members->group != NULL && members->group->path[0] != '\0')
+                snprintf(rule, sizeof rule, "rule cgroup %s %s%s\n", members->group->name, members->group->path, cut);
+        else
+                snprintf(rule, sizeof rule, "rule ancestry may be incomplete\n");
+        size_t head = strlen(rule);
+        memmove(text + head, text + RULE, at - RULE);
+        memcpy(text, rule, head);
+        *length = head + at - RULE;
+        text[*length] = '\0';
         return text;
 }

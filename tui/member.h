@@ -54,5 +54,6 @@ void members_init(struct members *, struct member_group *);
 void members_fini(struct members *);
 /* After a frame was applied. */
 void members_look(struct members *, const struct state *);
-/* "rule ..." and one line "PID START" each: malloc'ed. NULL: no memory. */
+/* "rule ..." and one line "PID START" each: malloc'ed. At most what a note holds (16 MiB): if there are more, the rule says "may be
+ * incomplete". NULL: no memory. */
 char *members_text(struct members *, const struct member_set *, size_t *length);

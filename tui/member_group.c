@@ -9,13 +9,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FILE_MAX = 256 << 10, TRIES = 16 };
+enum { FILE_MAX = 256 << 10, TRIES = 16, ROUNDS = 50, ROUND_MS = 4 };
 
 struct place {
         char root[MEMBER_PATH], mount[MEMBER_PATH]; /* what of the hierarchy is mounted where */
@@ -198,7 +199,8 @@ int member_group_make(struct member_group *group, const char *mounts, const char
         return r;
 }
 
-/* One PID a write. Forks in between need another round. */
+/* One PID a write. Forks in between need another round; a task that ends closes its files, which is its end for us, a moment before it
+ * leaves. */
 static void send_back(const struct member_group *group)
 {
         char path[MEMBER_PATH + 32], *slash;
@@ -208,7 +210,9 @@ static void send_back(const struct member_group *group)
         snprintf(slash, sizeof path - (size_t)(slash - path), "/cgroup.procs");
         int to = open(path, O_WRONLY | O_CLOEXEC);
         snprintf(path, sizeof path, "%s/cgroup.procs", group->path);
-        for (int round = 0; to >= 0 && round < 4 && rmdir(group->path) < 0 && errno == EBUSY; round++) {
+        for (int round = 0; to >= 0 && round < ROUNDS && rmdir(group->path) < 0 && errno == EBUSY; round++) {
+                if (round > 0)
+                        poll(NULL, 0, ROUND_MS);
                 char *text = read_file(path), *save = NULL;
                 for (char *pid = text ? strtok_r(text, "\n", &save) : NULL; pid != NULL; pid = strtok_r(NULL, "\n", &save))
                         if (write(to, pid, strlen(pid)) < 0 && errno != ESRCH)

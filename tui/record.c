@@ -14,7 +14,7 @@
 #include "tui/options.h"
 #include "tui/verbs.h"
 
-enum { CODE_LABEL = OPTION_LONG, CODE_REPEAT, CODE_FORCE, CODE_PID, CODE_WATCH, CODE_PHASES, REPEAT_MAX = 10000 };
+enum { CODE_LABEL = OPTION_LONG, CODE_REPEAT, CODE_FORCE, CODE_PID, CODE_WATCH, CODE_PHASES, CODE_STAGES, REPEAT_MAX = 10000 };
 
 struct record {
         struct record_options options;
@@ -47,6 +47,7 @@ static int record_option(void *own, int code, const char *value)
         case 't': options->threads = true; return 0;
         case 'q': options->quiet = true; return 0;
         case CODE_LABEL: options->label = value; return 0;
+        case CODE_STAGES: options->stages = true; return 0;
         case CODE_REPEAT:
                 return option_count(value, &options->repeat) < 0 || options->repeat > REPEAT_MAX
                         ? options_error("record", "--repeat takes 1 to %d, not '%s'", REPEAT_MAX, value) : 0;
@@ -114,6 +115,7 @@ int record_main(int argc, char **argv)
                 {'o', "output", "FILE", "the log (default watop-DATE-TIME.log); FILE.out: what the command prints"},
                 {'i', "interval", "TIME", "between samples (default 1s)"},
                 {'t', "threads", NULL, "sample threads too"},
+                {CODE_STAGES, "stages", NULL, "block latency by stage, fsync and who waits too (by tracing)"},
                 {'q', "quiet", NULL, "no progress and no closing line"},
                 {CODE_LABEL, "label", "TEXT", "a name for the recording"},
                 {CODE_REPEAT, "repeat", "N", "run the command or the list N times"},

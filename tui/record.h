@@ -12,7 +12,10 @@
  *                  USER and SYSTEM as wait4(2) gives them (children that were waited for included)
  *   status         exit status of the whole
  *   members        the command's process tree; `watched`: what --watch names. First line `rule ...` (cgroup HIERARCHY PATH |
- *                  ancestry may be incomplete | watched), then PID START_NS as in the keys of process rows, in no order
+ *                  ancestry may be incomplete | watched), then PID START_NS as in the keys of process rows, in no order;
+ *                  `may be incomplete` behind any rule: there were more than 16 MiB of them
+ *   command.cpu.N  N from 0: lines MONO_NS CPU_NS of the command's control group around each frame (tui/member_cpu.h); none where there is
+ *                  no group that counts CPU time
  *   watch          the --watch words, one a line
  *   output         FILE.out, its last 1 MiB at most
  *   output.info    lines `path NAME`, `bytes N`, `note_offset N` (offset in FILE.out of the note's first byte), `error TEXT`
@@ -62,7 +65,7 @@ struct record_options {
         enum record_kind kind;
         const char *path, *label;
         uint64_t interval_ns, repeat;
-        bool force, quiet, threads;
+        bool force, quiet, threads, stages;
         char **argv;              /* RECORD_COMMAND: the words, NULL-terminated */
         size_t argc;
         struct record_list list;  /* RECORD_LIST */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SECOND UINT64_C(1000000000)
@@ -23,6 +24,16 @@ static void break_off(struct feed *feed, int error, const char *what)
         snprintf(feed->why, sizeof feed->why, "%s: %s", what, strerror(-error));
 }
 
+/* What no --force replaces. NULL: it may be a log. */
+static const char *no_place(const char *path)
+{
+        struct stat st;
+
+        if (lstat(path, &st) < 0 || S_ISREG(st.st_mode))
+                return NULL;
+        return S_ISDIR(st.st_mode) ? "a folder" : S_ISLNK(st.st_mode) ? "a link, which is not followed" : "not a regular file";
+}
+
 static int make_log(struct feed *feed, const char *path, bool force)
 {
         struct log_create_options options = { .mode = 0600, .force = force };
@@ -33,7 +44,10 @@ static int make_log(struct feed *feed, const char *path, bool force)
         if (r == 0)
                 r = log_create(path, &options, &feed->log);
         free(block);
-        if (r == -EEXIST)
+        const char *is = r < 0 ? no_place(path) : NULL;
+        if (is != NULL)
+                snprintf(feed->why, sizeof feed->why, "%.180s is %s; -o names a file for the log", path, is);
+        else if (r == -EEXIST)
                 snprintf(feed->why, sizeof feed->why, "%.180s exists; --force replaces a log", path);
         else if (r == -EPERM)
                 snprintf(feed->why, sizeof feed->why, "%.180s is not a log of yours: it is not replaced", path);
@@ -76,7 +90,29 @@ int feed_close(struct feed *feed)
         source_close(&feed->source);
         state_free(feed->state);
         feed->state = NULL;
+        member_cpu_close(&feed->cpu);
         return feed->broken;
+}
+
+static void note_cpu(struct feed *feed, bool now)
+{
+        char name[32];
+
+        if (feed->cpu.tried && feed->cpu.lines > feed->cpu.noted && now) {
+                member_cpu_name(&feed->cpu, name, sizeof name);
+                feed_note(feed, name, feed->cpu.text, feed->cpu.length);
+                member_cpu_noted(&feed->cpu);
+        }
+}
+
+/* Around each frame: what short-lived processes used is in no row of it. */
+static void take_cpu(struct feed *feed)
+{
+        const struct member_group *group = feed->members->group;
+
+        if (!feed->cpu.tried && group != NULL && group->path[0] != '\0')
+                member_cpu_open(&feed->cpu, group->path);
+        note_cpu(feed, member_cpu_take(&feed->cpu));
 }
 
 static void take(struct feed *feed, const struct frame_head *frame)
@@ -119,14 +155,17 @@ void feed_pump(struct feed *feed)
         int r = any && feed->broken == 0 ? log_flush(feed->log) : 0;
         if (r < 0)
                 break_off(feed, r, "the log cannot be written");
-        if (any)
+        if (any) {
+                take_cpu(feed);
                 feed_note_members(feed, false);
+        }
 }
 
 int feed_frame(struct feed *feed, const char *mark, uint64_t *sequence)
 {
         if (feed->broken != 0)
                 return feed->broken;
+        take_cpu(feed);
         int r = mark != NULL ? control_mark(feed->source.control, mark, sequence) : control_tick(feed->source.control, sequence);
         if (r == -EPIPE)
                 break_off(feed, r, "the private watopd is gone");
@@ -142,8 +181,12 @@ void feed_note(struct feed *feed, const char *name, const void *bytes, size_t le
         if (feed->broken != 0)
                 return;
         int r = log_note(feed->log, name, bytes, length);
-        if (r < 0 && r != -ENOMEM && r != -EINVAL && r != -EFBIG)
+        if (r == -ENOMEM || r == -EINVAL || r == -EFBIG || r == -EOVERFLOW) {
+                snprintf(feed->left_out, sizeof feed->left_out, "%s", name);
+                feed->left_out_error = r;
+        } else if (r < 0) {
                 break_off(feed, r, "the log cannot be written");
+        }
 }
 
 void feed_note_text(struct feed *feed, const char *name, const char *format, ...)
@@ -165,6 +208,7 @@ void feed_note_members(struct feed *feed, bool now)
         uint64_t at = source_now_ns();
         size_t length;
 
+        note_cpu(feed, now);
         if (!now && (!members->changed || at - feed->members_ns < every))
                 return;
         feed->members_ns = at;

@@ -10,6 +10,7 @@
 
 #include "sample/log.h"
 #include "tui/member.h"
+#include "tui/member_cpu.h"
 #include "tui/source.h"
 
 struct feed {
@@ -17,10 +18,13 @@ struct feed {
         struct log_writer *log;
         struct state *state;
         struct members *members;
+        struct member_cpu cpu;   /* of the command's group, once there is one */
         uint64_t frames, overruns, sequence, members_ns;
         uint64_t due_ns;         /* when the next frame should be there, CLOCK_MONOTONIC; 0 not known */
         int broken;              /* -errno, 0 */
         char why[256];           /* why it is broken */
+        char left_out[65];       /* the last note that could not be kept, "" none */
+        int left_out_error;
 };
 
 /* Make the log and start the private watopd. 0; -errno with the reason in `why`; no file is left behind. */

@@ -18,7 +18,7 @@
 
 #include "tui/options.h"
 
-enum { DRAIN_MS = 200, LAST_DRAIN_MS = 5000, ROUND_MS = 1000, LATE_MS = 50, ROUND_FDS = RECORD_FDS + 2 };
+enum { DRAIN_MS = 200, LAST_DRAIN_MS = 5000, ROUND_MS = 1000, LATE_MS = 50, ROUND_FDS = RECORD_FDS + 2, OLD_TRIES = 10 };
 #define MS UINT64_C(1000000)
 
 static bool runs_commands(const struct recorder *recorder)
@@ -45,26 +45,79 @@ static uint32_t wanted_scopes(const struct record_options *options)
 {
         uint32_t all = (UINT32_C(1) << SCOPE_COUNT) - 1;
 
+        if (!options->stages)
+                all &= ~SCOPES_TRACED;
         return options->threads ? all : all & ~SCOPE_BIT(SCOPE_THREAD);
+}
+
+/*
+ * --force: a second name for the file that is to be replaced, until it is known that there is something to replace it with. Where a file
+ * system has no hard links, or somebody kills us before that, no more is lost than a name.
+ */
+static bool set_aside(const char *path, char old[RECORD_PATH])
+{
+        for (int i = 0; i < OLD_TRIES; i++) {
+                if ((size_t)snprintf(old, RECORD_PATH, "%s.old-%d-%d", path, (int)getpid(), i) < RECORD_PATH && link(path, old) == 0)
+                        return true;
+                if (errno != EEXIST)
+                        break;
+        }
+        old[0] = '\0';
+        return false;
+}
+
+static bool same_file(const char *one, const char *two)
+{
+        struct stat a, b;
+
+        return lstat(one, &a) == 0 && lstat(two, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+static void put_back(const char *path, char old[RECORD_PATH])
+{
+        if (old[0] != '\0' && (link(old, path) == 0 || same_file(old, path)))
+                unlink(old);
+        old[0] = '\0';
+}
+
+static void drop_old(struct recorder *recorder)
+{
+        if (recorder->old_log[0] != '\0')
+                unlink(recorder->old_log);
+        if (recorder->old_out[0] != '\0')
+                unlink(recorder->old_out);
+        recorder->old_log[0] = recorder->old_out[0] = '\0';
+}
+
+/* The output of the recording that is replaced, and nobody else's file of that name (`-o a` beside an a.out). */
+static int replace_output(struct recorder *recorder, int flags)
+{
+        struct stat st;
+
+        int fd = open(recorder->out_path, flags & ~O_CREAT, 0600);
+        if (fd < 0)
+                return -1;
+        if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid()) {
+                close(fd);
+                errno = EPERM;
+                return -1;
+        }
+        bool aside = set_aside(recorder->out_path, recorder->old_out) && unlink(recorder->out_path) == 0;
+        if (!aside && ftruncate(fd, 0) == 0)
+                return fd;
+        close(fd);
+        return aside ? open(recorder->out_path, flags | O_EXCL, 0600) : -1;
 }
 
 static int open_output(struct recorder *recorder)
 {
-        struct stat st;
         int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 
         if ((size_t)snprintf(recorder->out_path, sizeof recorder->out_path, "%s.out", recorder->log_path) >= sizeof recorder->out_path)
                 return -ENAMETOOLONG;
         int fd = open(recorder->out_path, flags | O_EXCL, 0600);
-        /* The output of the recording that is replaced, and nobody else's file of that name (`-o a` beside an a.out). */
-        if (fd < 0 && errno == EEXIST && recorder->options->force && recorder->replaces) {
-                fd = open(recorder->out_path, flags & ~O_CREAT, 0600);
-                if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || ftruncate(fd, 0) < 0)) {
-                        close(fd);
-                        errno = EPERM;
-                        fd = -1;
-                }
-        }
+        if (fd < 0 && errno == EEXIST && recorder->options->force && recorder->replaces)
+                fd = replace_output(recorder, flags);
         recorder->out_fd = fd;
         return fd < 0 ? -errno : 0;
 }
@@ -109,6 +162,13 @@ static int open_pid(struct recorder *recorder)
         return 0;
 }
 
+static int watch_signals(struct recorder *recorder)
+{
+        int r = command_watch_start(&recorder->watch, &recorder->command, &recorder->signals,
+                recorder->relay.shared != NULL ? &recorder->relay : NULL);
+        return r < 0 ? fail("signals", r) : 0;
+}
+
 static int set_up(struct recorder *recorder)
 {
         const struct record_options *options = recorder->options;
@@ -122,11 +182,15 @@ static int set_up(struct recorder *recorder)
                 return r;
         struct stat before;
         recorder->replaces = lstat(options->path, &before) == 0;
+        if (recorder->replaces && options->force)
+                set_aside(options->path, recorder->old_log);
         r = feed_open(&recorder->feed, options->path, &attach, options->force, &recorder->members);
         if (r < 0) {
                 options_say("record", "%s", recorder->feed.why);
                 return r;
         }
+        if (options->stages && (recorder->feed.source.missing & SCOPE_BIT(SCOPE_STAGE)))
+                options_say("record", "block tracing is not to be had: nothing of --stages is recorded (watopd --check says why)");
         if (realpath(options->path, recorder->log_path) == NULL)
                 return fail(options->path, -errno);
         recorder->serve.mark = on_mark;
@@ -135,6 +199,10 @@ static int set_up(struct recorder *recorder)
         if (r < 0)
                 options_say("record", "watop mark cannot reach this recording: %s", strerror(-r));
         r = runs_commands(recorder) ? set_up_command(recorder) : 0;
+        if (r == 0)
+                r = watch_signals(recorder);
+        if (r == 0 && !runs_commands(recorder))
+                drop_old(recorder);
         for (size_t i = 0; i < options->watch_count; i++)
                 recorder->members.watches[recorder->members.watch_count++] = options->watches[i];
         return r;
@@ -152,10 +220,11 @@ static int round_ms(const struct recorder *recorder)
         return due - now < ROUND_MS * MS ? (int)((due - now) / MS) + 1 : ROUND_MS;
 }
 
-/* One round: signals, marks, frames, what there is to say. Events as command_handle_signals gives them. */
+/* One round: events (enum command_event), marks, frames, what there is to say. */
 static unsigned one_round(struct recorder *recorder)
 {
-        struct pollfd fds[ROUND_FDS] = { { .fd = recorder->signals.fd, .events = POLLIN }, { .fd = recorder->pid_fd, .events = POLLIN } };
+        struct pollfd fds[ROUND_FDS] = { { .fd = recorder->watch.event_fd, .events = POLLIN },
+                { .fd = recorder->pid_fd, .events = POLLIN } };
         size_t count = record_serve_fds(&recorder->serve, fds + 2);
         unsigned events = COMMAND_NOTHING;
 
@@ -163,7 +232,7 @@ static unsigned one_round(struct recorder *recorder)
         if (n > 0)
                 record_serve_run(&recorder->serve, fds + 2, count);
         if (n != 0)
-                events = command_handle_signals(&recorder->command, &recorder->signals, recorder->relay.shared ? &recorder->relay : NULL);
+                events = command_watch_events(&recorder->watch);
         if (n > 0 && fds[1].revents != 0)
                 events |= COMMAND_ENDED;
         feed_pump(&recorder->feed);
@@ -204,18 +273,19 @@ static int run_one(struct recorder *recorder, char *const argv[], const char *na
 
         mark_or_tick(recorder, marked ? name : NULL, &from);
         uint64_t start = source_now_ns();
-        int r = command_start(&recorder->command, argv, &recorder->signals, &recorder->relay, recorder->group.join_fd);
+        int r = command_start(&recorder->watch, argv, recorder->group.join_fd);
         if (r != 0) {
                 int error = r < 0 ? -r : r;
                 options_say("record", "%s: %s", argv[0], strerror(error));
                 recorder->cannot_run = true;
                 return error == ENOENT ? RECORD_NOT_FOUND : RECORD_CANNOT_RUN;
         }
-        recorder->members.root = recorder->command.pid;
+        drop_old(recorder);
+        recorder->members.root = recorder->command.started;
         if (recorder->options->kind == RECORD_COMMAND && recorder->options->repeat == 1)
                 relay_no_more(&recorder->relay);
         wait_for(recorder, COMMAND_ENDED);
-        uint64_t end = source_now_ns();
+        uint64_t end = recorder->command.end_ns;
         relay_drain(&recorder->relay, DRAIN_MS);
         mark_or_tick(recorder, marked ? "end" : NULL, &to);
         recorder->members.root = 0;
@@ -286,13 +356,15 @@ static int run_open(struct recorder *recorder)
 
 /* ---- end ------------------------------------------------------------------------------------------------------------------------ */
 
-/* Nothing ran: nothing is left. */
-static void remove_files(const struct recorder *recorder)
+/* Nothing ran: nothing of ours is left, and what was there before is there again. */
+static void remove_files(struct recorder *recorder)
 {
         if (recorder->log_path[0] != '\0')
                 unlink(recorder->log_path);
         if (recorder->out_fd >= 0)
                 unlink(recorder->out_path);
+        put_back(recorder->options->path, recorder->old_log);
+        put_back(recorder->out_path, recorder->old_out);
 }
 
 static void tear_down(struct recorder *recorder, int status, bool nothing)
@@ -316,6 +388,7 @@ static void tear_down(struct recorder *recorder, int status, bool nothing)
                 tell_end(recorder, bytes);
         else
                 remove_files(recorder);
+        command_watch_end(&recorder->watch);
         relay_close(&recorder->relay);
         if (recorder->group.path[0] != '\0')
                 member_group_end(&recorder->group);
@@ -334,7 +407,7 @@ int record_run(const struct record_options *options)
         int status;
 
         recorder = (struct recorder){ .options = options, .out_fd = -1, .pid_fd = -1, .start_ns = source_now_ns() };
-        recorder.group.join_fd = recorder.serve.listener = recorder.signals.fd = -1;
+        recorder.group.join_fd = recorder.serve.listener = recorder.signals.fd = recorder.watch.event_fd = -1;
         if (set_up(&recorder) < 0) {
                 tear_down(&recorder, RECORD_FAILED, true);
                 return runs_commands(&recorder) ? RECORD_FAILED : 1;

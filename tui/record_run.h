@@ -16,10 +16,12 @@ struct recorder {
         struct relay relay;
         struct command_signals signals;
         struct command command;
+        struct command_watch watch;
         int out_fd, pid_fd;
         char out_path[RECORD_PATH], log_path[RECORD_PATH]; /* absolute */
         bool stdout_terminal, shown, asked, cannot_run, log_said, out_said, place_said;
         bool replaces;            /* there was a log of that name, which --force replaces */
+        char old_log[RECORD_PATH], old_out[RECORD_PATH]; /* what is replaced, until the command runs; "" none */
         uint64_t start_ns, shown_ns;
         char phase[RECORD_TEXT + 1];
         char *runs;               /* the note so far */

@@ -76,6 +76,9 @@ static void say(struct recorder *recorder, const char *what, const char *why, co
 {
         tell_erase(recorder);
         options_say("record", "%s: %s%s", what, why, then);
+        /* While the command has the terminal it is raw: a line's end only goes down. */
+        if (recorder->relay.shared != NULL && recorder->relay.whole && write(STDERR_FILENO, "\r", 1) < 0)
+                return;
 }
 
 void tell_troubles(struct recorder *recorder)
@@ -86,6 +89,10 @@ void tell_troubles(struct recorder *recorder)
         if (recorder->feed.broken != 0 && !recorder->log_said) {
                 recorder->log_said = true;
                 say(recorder, "recording stopped", recorder->feed.why, then);
+        }
+        if (recorder->feed.left_out[0] != '\0') {
+                say(recorder, recorder->feed.left_out, strerror(-recorder->feed.left_out_error), "; this note is not in the log");
+                recorder->feed.left_out[0] = '\0';
         }
         int error = shared != NULL && recorder->out_fd >= 0 ? atomic_load(&shared->file_error) : 0;
         if (error != 0 && !recorder->out_said) {

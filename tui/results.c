@@ -1,8 +1,8 @@
 /*
  * Results in the output of benchmarks. Contract: results.h.
  *
- * One table says what each tool prints: a literal that the line must have (so that most lines cost one search), a regular expression, and what its
- * groups are. Lines end with LF or CR: redis-benchmark draws its progress with CR, and its last line follows one.
+ * One table says what each tool prints: a literal that the line must have (so that most lines cost one search), a regular expression, and
+ * what its groups are. Lines end with LF or CR: redis-benchmark draws its progress with CR, and its last line follows one.
  */
 #include "tui/results.h"
 
@@ -13,10 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROUPS = 10, FIELDS = 6, LINE = 1024 };
+enum { GROUPS = 10, FIELDS = 7, LINE = 1024 };
 
 /* What an earlier line said, where a later one needs it. */
-enum context { ANY, REDIS_LATENCY, REDIS_CSV, SYSBENCH_LATENCY, SYSBENCH_FAIRNESS, FIO_PERCENTILES, WRK_PERCENTILES, MEMTIER };
+enum context { ANY, REDIS_LATENCY, REDIS_CSV, SYSBENCH_LATENCY, FIO_PERCENTILES, WRK_PERCENTILES, MEMTIER };
 enum action { NOTHING, SECTION, DIRECTION, UNIT, IGNORE };
 
 struct field {
@@ -33,52 +33,65 @@ static const struct pattern {
 } patterns[] = {
         { "redis-benchmark", "throughput summary", "^ *throughput summary: ([0-9.]+) requests per second", ANY, ANY, NOTHING,
           { { 1, 0, "$S", "r/s", RESULT_SUM } } },
-        { "redis-benchmark", "requests per second", "^ *([A-Za-z][^:\"]*): ([0-9.]+) requests per second(, p50=([0-9.]+) msec)?", ANY, ANY, NOTHING,
+        { "redis-benchmark", "requests per second", "^ *([A-Za-z][^:\"]*): ([0-9.]+) requests per second(, p50=([0-9.]+) msec)?",
+          ANY, ANY, NOTHING,
           { { 2, 0, "$1", "r/s", RESULT_SUM }, { 4, 0, "$1 p50", "ms", RESULT_RANGE } } },
         { "redis-benchmark", "======", "^ *====== (.+) ====== *$", ANY, ANY, SECTION, { { 0 } } },
-        { "redis-benchmark", "requests per second", "^([0-9.]+) requests per second *$", ANY, ANY, NOTHING, { { 1, 0, "$S", "r/s", RESULT_SUM } } },
+        { "redis-benchmark", "requests per second", "^([0-9.]+) requests per second *$", ANY, ANY, NOTHING,
+          { { 1, 0, "$S", "r/s", RESULT_SUM } } },
         { "redis-benchmark", "p50", "^ *avg +min +p50 +p95 +p99 +max *$", ANY, REDIS_LATENCY, NOTHING, { { 0 } } },
         { "redis-benchmark", ".", "^ *([0-9.]+) +([0-9.]+) +([0-9.]+) +([0-9.]+) +([0-9.]+) +([0-9.]+) *$", REDIS_LATENCY, ANY, NOTHING,
           { { 1, 0, "$S avg", "ms", RESULT_RANGE }, { 2, 0, "$S min", "ms", RESULT_RANGE }, { 3, 0, "$S p50", "ms", RESULT_RANGE },
             { 4, 0, "$S p95", "ms", RESULT_RANGE }, { 5, 0, "$S p99", "ms", RESULT_RANGE }, { 6, 0, "$S max", "ms", RESULT_RANGE } } },
         { "redis-benchmark", "\"rps\"", "^\"test\",\"rps\"", ANY, REDIS_CSV, NOTHING, { { 0 } } },
         { "redis-benchmark", "\",\"",
-          "^\"([^\"]+)\",\"([0-9.]+)\",\"[0-9.]+\",\"[0-9.]+\",\"([0-9.]+)\",\"([0-9.]+)\",\"([0-9.]+)\",\"([0-9.]+)\"", REDIS_CSV, REDIS_CSV,
-          NOTHING, { { 2, 0, "$1", "r/s", RESULT_SUM }, { 3, 0, "$1 p50", "ms", RESULT_RANGE }, { 4, 0, "$1 p95", "ms", RESULT_RANGE },
-            { 5, 0, "$1 p99", "ms", RESULT_RANGE }, { 6, 0, "$1 max", "ms", RESULT_RANGE } } },
+          "^\"([^\"]+)\",\"([0-9.]+)\",\"([0-9.]+)\",\"([0-9.]+)\",\"([0-9.]+)\",\"([0-9.]+)\",\"([0-9.]+)\",\"([0-9.]+)\"",
+          REDIS_CSV, REDIS_CSV, NOTHING,
+          { { 2, 0, "$1", "r/s", RESULT_SUM }, { 3, 0, "$1 avg", "ms", RESULT_RANGE }, { 4, 0, "$1 min", "ms", RESULT_RANGE },
+            { 5, 0, "$1 p50", "ms", RESULT_RANGE }, { 6, 0, "$1 p95", "ms", RESULT_RANGE }, { 7, 0, "$1 p99", "ms", RESULT_RANGE },
+            { 8, 0, "$1 max", "ms", RESULT_RANGE } } },
 
         { "fio", "groupid=", "^([^:]+): \\(groupid=[0-9]+, jobs=[0-9]+\\): err=", ANY, ANY, SECTION, { { 0 } } },
         { "fio", "IOPS=", "^ +(read|write|trim) *: IOPS=([0-9.]+)([kMG]?), BW=([0-9.]+)([KMGT]?i?B)/s", ANY, ANY, DIRECTION,
           { { 2, 3, "$S $1 IOPS", "/s", RESULT_SUM }, { 4, 5, "$S $1 BW", "MiB/s", RESULT_SUM } } },
-        { "fio", "clat (", "^ +clat \\((nsec|usec|msec|sec)\\) *: min= *[0-9.]+[kMG]?, max= *([0-9.]+)([kMG]?), avg= *([0-9.]+)", ANY, ANY, UNIT,
+        { "fio", "clat (", "^ +clat \\((nsec|usec|msec|sec)\\) *: min= *[0-9.]+[kMG]?, max= *([0-9.]+)([kMG]?), avg= *([0-9.]+)",
+          ANY, ANY, UNIT,
           { { 4, 1, "$S $D clat avg", "ms", RESULT_RANGE } } },
         { "fio", "clat percentiles", "^ +clat percentiles \\((nsec|usec|msec|sec)\\):", ANY, FIO_PERCENTILES, UNIT, { { 0 } } },
         { "fio", "ios=",
-          "^ +([^ :]+): ios=([0-9]+)/([0-9]+), merge=([0-9]+)/([0-9]+), ticks=([0-9]+)/([0-9]+), in_queue=([0-9]+), util=([0-9.]+)%", ANY, ANY,
-          NOTHING, { { 2, 0, "$1 ios read", "", RESULT_MAX }, { 3, 0, "$1 ios write", "", RESULT_MAX }, { 6, 0, "$1 ticks read", "ms", RESULT_MAX },
-            { 7, 0, "$1 ticks write", "ms", RESULT_MAX }, { 8, 0, "$1 in_queue", "ms", RESULT_MAX }, { 9, 0, "$1 util", "%", RESULT_MAX } } },
+          "^ +([^ :]+): ios=([0-9]+)/([0-9]+), merge=([0-9]+)/([0-9]+), ticks=([0-9]+)/([0-9]+), in_queue=([0-9]+), util=([0-9.]+)%",
+          ANY, ANY, NOTHING, { { 2, 0, "$1 ios read", "", RESULT_MAX }, { 3, 0, "$1 ios write", "", RESULT_MAX },
+            { 6, 0, "$1 ticks read", "ms", RESULT_MAX }, { 7, 0, "$1 ticks write", "ms", RESULT_MAX },
+            { 8, 0, "$1 in_queue", "ms", RESULT_MAX }, { 9, 0, "$1 util", "%", RESULT_MAX } } },
 
         { "sysbench", "/s:", "^ +(reads|writes|fsyncs)/s: +([0-9.]+)", ANY, ANY, NOTHING, { { 2, 0, "$1", "/s", RESULT_SUM } } },
         { "sysbench", "MiB/s:", "^ +(read|written), MiB/s: +([0-9.]+)", ANY, ANY, NOTHING, { { 2, 0, "$1", "MiB/s", RESULT_SUM } } },
-        { "sysbench", "per sec.)", "^ +(transactions|queries): +[0-9]+ +\\(([0-9.]+) per sec\\.\\)", ANY, ANY, NOTHING, { { 2, 0, "$1", "/s", RESULT_SUM } } },
-        { "sysbench", "events per second:", "^ +events per second: +([0-9.]+)", ANY, ANY, NOTHING, { { 1, 0, "events", "/s", RESULT_SUM } } },
+        { "sysbench", "per sec.)", "^ +(transactions|queries): +[0-9]+ +\\(([0-9.]+) per sec\\.\\)", ANY, ANY, NOTHING,
+          { { 2, 0, "$1", "/s", RESULT_SUM } } },
+        { "sysbench", "events per second:", "^ +events per second: +([0-9.]+)", ANY, ANY, NOTHING,
+          { { 1, 0, "events", "/s", RESULT_SUM } } },
+        { "sysbench", "MiB transferred", "^ *[0-9.]+ MiB transferred \\(([0-9.]+) MiB/sec\\)", ANY, ANY, NOTHING,
+          { { 1, 0, "transferred", "MiB/s", RESULT_SUM } } },
+        { "sysbench", "Total operations:", "^ *Total operations: +[0-9]+ +\\( *([0-9.]+) per second\\)", ANY, ANY, NOTHING,
+          { { 1, 0, "operations", "/s", RESULT_SUM } } },
         { "sysbench", "Latency (ms):", "^ *Latency \\(ms\\): *$", ANY, SYSBENCH_LATENCY, NOTHING, { { 0 } } },
         { "sysbench", "percentile:", "^ +([0-9]+)th percentile: +([0-9.]+)", SYSBENCH_LATENCY, SYSBENCH_LATENCY, NOTHING,
           { { 2, 0, "latency p$1", "ms", RESULT_RANGE } } },
-        { "sysbench", ":", "^ +(min|avg|max): +([0-9.]+) *$", SYSBENCH_LATENCY, SYSBENCH_LATENCY, NOTHING, { { 2, 0, "latency $1", "ms", RESULT_RANGE } } },
-        { "sysbench", "fairness:", "^ *Threads fairness: *$", ANY, SYSBENCH_FAIRNESS, NOTHING, { { 0 } } },
-        { "sysbench", "(avg/stddev):", "^ +(events|execution time) \\(avg/stddev\\): +([0-9.]+)/([0-9.]+)", SYSBENCH_FAIRNESS, SYSBENCH_FAIRNESS, NOTHING,
-          { { 2, 0, "fairness $1 avg", "", RESULT_RANGE }, { 3, 0, "fairness $1 stddev", "", RESULT_RANGE } } },
+        { "sysbench", ":", "^ +(min|avg|max): +([0-9.]+) *$", SYSBENCH_LATENCY, SYSBENCH_LATENCY, NOTHING,
+          { { 2, 0, "latency $1", "ms", RESULT_RANGE } } },
 
         { "pgbench", "tps = ", "^tps = [0-9.]+ \\(including", ANY, ANY, IGNORE, { { 0 } } },
         { "pgbench", "tps = ", "^tps = ([0-9.]+) \\((without|excluding)", ANY, ANY, NOTHING, { { 1, 0, "tps", "/s", RESULT_SUM } } },
-        { "pgbench", "latency ", "^latency (average|stddev) = ([0-9.]+) ms", ANY, ANY, NOTHING, { { 2, 0, "latency $1", "ms", RESULT_RANGE } } },
+        { "pgbench", "latency ", "^latency (average|stddev) = ([0-9.]+) ms", ANY, ANY, NOTHING,
+          { { 2, 0, "latency $1", "ms", RESULT_RANGE } } },
 
         { "wrk", "Requests/sec:", "^ *Requests/sec: +([0-9.]+)", ANY, ANY, NOTHING, { { 1, 0, "requests", "r/s", RESULT_SUM } } },
-        { "wrk", "Transfer/sec:", "^ *Transfer/sec: +([0-9.]+)([KMGT]?B)", ANY, ANY, NOTHING, { { 1, 2, "transfer", "MiB/s", RESULT_SUM } } },
+        { "wrk", "Transfer/sec:", "^ *Transfer/sec: +([0-9.]+)([KMGT]?B)", ANY, ANY, NOTHING,
+          { { 1, 2, "transfer", "MiB/s", RESULT_SUM } } },
         { "wrk", "Latency ", "^ +Latency +([0-9.]+)(us|ms|s) ", ANY, ANY, NOTHING, { { 1, 2, "latency avg", "ms", RESULT_RANGE } } },
         { "wrk", "Latency Distribution", "^ *Latency Distribution", ANY, WRK_PERCENTILES, NOTHING, { { 0 } } },
-        { "wrk", "%", "^ +([0-9.]+)% +([0-9.]+)(us|ms|s) *$", WRK_PERCENTILES, WRK_PERCENTILES, NOTHING, { { 2, 3, "latency p$1", "ms", RESULT_RANGE } } },
+        { "wrk", "%", "^ +([0-9.]+)% +([0-9.]+)(us|ms|s) *$", WRK_PERCENTILES, WRK_PERCENTILES, NOTHING,
+          { { 2, 3, "latency p$1", "ms", RESULT_RANGE } } },
 
         { "memtier_benchmark", "Ops/sec", "^ *Type +Ops/sec ", ANY, MEMTIER, NOTHING, { { 0 } } },
 };
@@ -86,11 +99,12 @@ enum { PATTERNS = sizeof patterns / sizeof *patterns };
 
 struct scanner {
         struct results *results;
-        regex_t regex[PATTERNS], percentile, copied, memtier;
+        regex_t regex[PATTERNS], percentile, copied, memtier, records;
         enum context context;
         char section[RESULT_NAME], direction[16], unit[16], header[LINE];
         const struct result_own *own;
         size_t own_count;
+        unsigned dd_ended;          /* runs of dd whose records were counted and whose rate is still to come */
         bool failed;
 };
 
@@ -133,7 +147,8 @@ static bool number_of(const char *text, regoff_t length, double *value)
 static double scale_of(const char *suffix, const char *unit)
 {
         static const struct { const char *suffix, *unit; double scale; } scales[] = {
-                { "k", "/s", 1e3 }, { "M", "/s", 1e6 }, { "G", "/s", 1e9 }, { "nsec", "ms", 1e-6 }, { "usec", "ms", 1e-3 }, { "msec", "ms", 1 },
+                { "k", "/s", 1e3 }, { "M", "/s", 1e6 }, { "G", "/s", 1e9 }, { "nsec", "ms", 1e-6 }, { "usec", "ms", 1e-3 },
+                { "msec", "ms", 1 },
                 { "sec", "ms", 1e3 }, { "us", "ms", 1e-3 }, { "ms", "ms", 1 }, { "s", "ms", 1e3 }, { "B", "MiB/s", 1.0 / 1048576 },
                 { "KiB", "MiB/s", 1.0 / 1024 }, { "MiB", "MiB/s", 1 }, { "GiB", "MiB/s", 1024 }, { "TiB", "MiB/s", 1048576 },
                 /* wrk's KB and MB are 1024 and 1024^2; fio writes KB when it counts in 1000, which it does not by default. */
@@ -183,7 +198,8 @@ static void expand(const struct scanner *scanner, const char *line, const regmat
                 memmove(text, text + 1, length);
 }
 
-static void emit(struct scanner *scanner, const char *line, size_t offset, const struct pattern *pattern, const struct field *field, const regmatch_t *match)
+static void emit(struct scanner *scanner, const char *line, size_t offset, const struct pattern *pattern, const struct field *field,
+        const regmatch_t *match)
 {
         struct result result = { .tool = pattern->tool, .rule = field->rule, .offset = offset };
         const regmatch_t *at = &match[field->group];
@@ -275,20 +291,24 @@ static void memtier_row(struct scanner *scanner, const char *line, size_t offset
         }
 }
 
-/* dd rounds its rate; bytes and seconds give it in full. */
+/* dd rounds its rate; bytes and seconds give it in full. Its last word only: that comes behind the records that it wrote, progress does not
+ * (status=progress prints the same line every second). */
 static void dd_line(struct scanner *scanner, const char *line, size_t offset)
 {
         regmatch_t match[3];
         double bytes, seconds;
         struct result result = { .tool = "dd", .rule = RESULT_SUM, .offset = offset, .name = "copied", .unit = "MB/s" };
 
-        if (strstr(line, " copied, ") == NULL || regexec(&scanner->copied, line, 3, match, 0) != 0 ||
+        if (regexec(&scanner->records, line, 0, NULL, 0) == 0)
+                scanner->dd_ended++;
+        if (scanner->dd_ended == 0 || strstr(line, " copied, ") == NULL || regexec(&scanner->copied, line, 3, match, 0) != 0 ||
             !number_of(line, match[1].rm_eo, &bytes))
                 return;
         char *end;
         seconds = strtod(line + match[2].rm_so, &end);
         if (end != line + match[2].rm_eo || !(seconds > 0))
                 return;
+        scanner->dd_ended--;
         result.value = bytes / seconds / 1e6;
         snprintf(result.line, sizeof result.line, "%.*s", RESULT_LINE - 1, line);
         if (!results_add(scanner->results, &result))
@@ -304,7 +324,7 @@ static void own_rules(struct scanner *scanner, const char *line, size_t offset)
                 char *end;
                 if (regexec(&own->regex, line, 2, match, 0) != 0)
                         continue;
-                const regmatch_t *at = own->regex.re_nsub > 0 ? &match[1] : &match[0];
+                const regmatch_t *at = &match[1];
                 if (at->rm_so < 0 || at->rm_so == at->rm_eo)
                         continue;
                 result.value = strtod(line + at->rm_so, &end);
@@ -352,7 +372,7 @@ static void scan_line(struct scanner *scanner, const char *line, size_t offset)
         }
 }
 
-/* ---- the whole output ------------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole output ---------------------------------------------------------------------------------------------------------------- */
 
 static int compile(struct scanner *scanner)
 {
@@ -363,8 +383,11 @@ static int compile(struct scanner *scanner)
                 r = regcomp(&scanner->regex[i], patterns[i].regex, REG_EXTENDED);
         if (r == 0 && regcomp(&scanner->percentile, "([0-9.]+)th=\\[ *([0-9]+)\\]", REG_EXTENDED) == 0) {
                 if (regcomp(&scanner->copied, "^([0-9]+) bytes .*copied, ([0-9.e+-]+) s,", REG_EXTENDED) == 0) {
-                        if (regcomp(&scanner->memtier, "^(Sets|Gets|Waits|Totals) +[0-9.]", REG_EXTENDED) == 0)
-                                return 0;
+                        if (regcomp(&scanner->memtier, "^(Sets|Gets|Waits|Totals) +[0-9.]", REG_EXTENDED) == 0) {
+                                if (regcomp(&scanner->records, "^[0-9]+\\+[0-9]+ records out", REG_EXTENDED | REG_NOSUB) == 0)
+                                        return 0;
+                                regfree(&scanner->memtier);
+                        }
                         regfree(&scanner->copied);
                 }
                 regfree(&scanner->percentile);
@@ -381,6 +404,7 @@ static void release(struct scanner *scanner)
         regfree(&scanner->percentile);
         regfree(&scanner->copied);
         regfree(&scanner->memtier);
+        regfree(&scanner->records);
 }
 
 int results_scan(struct results *results, const char *bytes, size_t length, const struct result_own *own, size_t own_count)
@@ -417,7 +441,7 @@ int results_scan(struct results *results, const char *bytes, size_t length, cons
         return r;
 }
 
-/* ---- a user's rules, and combining ---------------------------------------------------------------------------------------------------------- */
+/* ---- a user's rules, and combining --------------------------------------------------------------------------------------------------- */
 
 int result_own_init(struct result_own *own, const char *text, char *why, size_t size)
 {
@@ -442,6 +466,11 @@ int result_own_init(struct result_own *own, const char *text, char *why, size_t 
         int r = regcomp(&own->regex, colon + 2, REG_EXTENDED);
         if (r != 0) {
                 regerror(r, &own->regex, why, size);
+                return -EINVAL;
+        }
+        if (own->regex.re_nsub == 0) {
+                regfree(&own->regex);
+                snprintf(why, size, "its regex has no group: put ( ) around the number");
                 return -EINVAL;
         }
         return 0;

@@ -2,16 +2,16 @@
 /*
  * Results in the output of benchmarks: throughput and latency as the tools print them, each with the line it stands on.
  *
- * Known: redis-benchmark, memtier_benchmark, fio (text and JSON), sysbench, pgbench, wrk, dd; others by a rule of the user's. Nothing is guessed: a line
- * that does not look as its tool prints it gives nothing. Output is bytes from strangers.
+ * Known: redis-benchmark, memtier_benchmark, fio (text and JSON), sysbench, pgbench, wrk, dd; others by a rule of the user's. Nothing is
+ * guessed: a line that does not look as its tool prints it gives nothing. Output is bytes from strangers.
  */
 #include <regex.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* How the same result of commands that ran at the same time becomes one: rates are added; percentiles, means and maxima of latency cannot be
- * averaged, so they are shown from the least to the largest. */
+/* How the same result of commands that ran at the same time becomes one: rates are added; percentiles, means and maxima of latency cannot
+ * be averaged, so they are shown from the least to the largest. */
 enum result_rule { RESULT_SUM, RESULT_MEAN, RESULT_MAX, RESULT_RANGE };
 
 enum { RESULT_NAME = 64, RESULT_LINE = 160 };
@@ -31,7 +31,7 @@ struct results {
         size_t count, capacity;
 };
 
-/* A user's rule: "NAME: REGEX" or "NAME sum|mean|max|range: REGEX" (POSIX extended). The number is the first group, or the whole match without one. */
+/* A user's rule: "NAME: REGEX" or "NAME sum|mean|max|range: REGEX" (POSIX extended). The number is the first group. */
 struct result_own {
         char name[RESULT_NAME];
         enum result_rule rule;
@@ -52,8 +52,8 @@ struct result_sum {
         double value;              /* by the rule; with RESULT_RANGE the mean of least and largest is no value: NAN when they differ */
         double least, largest;
 };
-/* Of items[from..to) those with the name, unit and tool of item `index`. concurrent: they ran at the same time; else one after another, and then
- * rates are not added but averaged. */
+/* Of items[from..to) those with the name, unit and tool of item `index`. concurrent: they ran at the same time; else one after another, and
+ * then rates are not added but averaged. */
 struct result_sum results_sum(const struct results *, size_t from, size_t to, size_t index, bool concurrent);
 /* True when an earlier one in [from, to) has the same name, unit and tool. */
 bool results_again(const struct results *, size_t from, size_t to, size_t index);

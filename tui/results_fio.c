@@ -19,7 +19,8 @@ static bool number_at(struct json_object *object, const char *key, double *value
         return isfinite(*value);
 }
 
-static void add(struct results *results, const struct result *like, const char *suffix, double value, const char *unit, enum result_rule rule)
+static void add(struct results *results, const struct result *like, const char *suffix, double value, const char *unit,
+        enum result_rule rule)
 {
         struct result result = *like;
 
@@ -59,8 +60,10 @@ static void direction(struct results *results, struct json_object *job, const ch
 
 static void disk(struct results *results, struct json_object *item, size_t offset)
 {
-        static const struct { const char *key, *name, *unit; } fields[] = { { "read_ios", "ios read", "" }, { "write_ios", "ios write", "" },
-                { "read_ticks", "ticks read", "ms" }, { "write_ticks", "ticks write", "ms" }, { "in_queue", "in_queue", "ms" }, { "util", "util", "%" } };
+        static const struct { const char *key, *name, *unit; } fields[] = { { "read_ios", "ios read", "" },
+                { "write_ios", "ios write", "" },
+                { "read_ticks", "ticks read", "ms" }, { "write_ticks", "ticks write", "ms" }, { "in_queue", "in_queue", "ms" },
+                { "util", "util", "%" } };
         struct result like = { .tool = "fio", .offset = offset };
         struct json_object *name;
         double value;

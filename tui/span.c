@@ -212,8 +212,13 @@ static int wrong(const char *word, const struct phases *phases, char *why, size_
         int length = snprintf(why, size, "'%.60s' is no time (HH:MM:SS, 2026-01-31T12:00:00Z), +OFFSET, #SEQUENCE or phase of this log",
                 word);
 
-        for (size_t i = 0; i < phases->count && length > 0 && (size_t)length < size; i++)
-                length += snprintf(why + length, size - (size_t)length, "%s%.60s", i ? ", " : "; phases: ", phases->phases[i].name);
+        for (size_t i = 0; i < phases->count && length > 0 && (size_t)length < size; i++) {
+                const struct phase *phase = &phases->phases[i];
+                char round[16] = "";
+                if (phase->repeat > 1)
+                        snprintf(round, sizeof round, "#%u", phase->repeat);
+                length += snprintf(why + length, size - (size_t)length, "%s%.60s%s", i ? ", " : "; phases: ", phase->name, round);
+        }
         return -EINVAL;
 }
 

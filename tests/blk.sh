@@ -66,6 +66,13 @@ check "--slower names the one it waited behind" $? "$out"
 out=$(blk "$data/tag.ftrace.gz" --slower 20 -p 1)
 grep -q 'nothing of this process' <<<"$out"
 check "a process that queued nothing has nothing" $? "$out"
+printf '  8,0    1        0     0.000000000    12  P   N [x]\n  8,0    1        0     0.000001000    12  U     [x] 1\n' >"$dir/plugs"
+out=$(blk "$dir/plugs"; blk "$dir/plugs" 9,9)
+grep -q '^no bio ended in this trace' <<<"$out" && grep -q 'nothing of this device' <<<"$out"
+check "plugs alone: nothing ended" $? "$out"
+blk "$dir/plugs" --events >"$dir/ours"
+sed 's/U     /U   N /' "$dir/plugs" | diff - "$dir/ours" >"$dir/diff"
+check "a plug has an N, and is read without" $? "$(cat "$dir/diff" "$dir/stderr")"
 out=$(blk "$data/fsync.ftrace.gz")
 grep -q '^7,0: FLUSHING THE WRITE CACHE' <<<"$out"
 check "an ext4 commit waits for the flush" $? "$out"
@@ -104,7 +111,7 @@ head -c 300017 "$dir/L.blktrace.0" >"$dir/cut"
 out=$(blk "$dir/cut" "$dir/L.blktrace.1")
 [ $? = 0 ] && grep -q 'note: 1 files end within an event' <<<"$out"
 check "a file that is cut" $? "$out"
-{ head -c 48000 "$dir/L.blktrace.0"; head -c 5000 /dev/urandom; tail -c +96001 "$dir/L.blktrace.0"; } >"$dir/hole"
+{ head -c 48000 "$dir/L.blktrace.0"; python3 -c 'import random, sys; sys.stdout.buffer.write(random.Random(3).randbytes(5000))'; tail -c +96001 "$dir/L.blktrace.0"; } >"$dir/hole"
 out=$(blk "$dir/hole" "$dir/L.blktrace.1")
 [ $? = 0 ] && grep -Eq 'note: [0-9]+ bytes are no events' <<<"$out" && grep -Eq 'note: [0-9]+ events were lost' <<<"$out"
 check "a file with a hole and noise in it" $? "$out"
@@ -129,12 +136,18 @@ printf ' \033[2Jx-1 [000] 1.1: block_bio_queue: 8,0 R 0 + 8 [\033[2Jx]\n x-1 [00
 out=$(blk "$dir/escape"; blk "$dir/escape" --events; blk "$dir/escape" --format json)
 grep -q 'x1b' <<<"$out" && ! grep -q $'\033' <<<"$out"
 check "names cannot steer the terminal" $? "$out"
-for wrong in "" "--from $data/zram.ftrace.gz --slower x" "--from $data/zram.ftrace.gz --format csv" "--from $data/zram.ftrace.gz --events --format json" "sda"; do
+for wrong in "--btt" "--root /nonexistent" "--slower 0" "-w 0" "no-such-disk" "--from $data/zram.ftrace.gz -w 5" "--from $data/zram.ftrace.gz --slower x" "--from $data/zram.ftrace.gz --format csv" "--from $data/zram.ftrace.gz --events --format json" "sda"; do
   # shellcheck disable=SC2086
   "$watop" blk $wrong >/dev/null 2>&1
   [ $? = 2 ]
   check "wrong use: blk ${wrong/"$data"\//}" $?
 done
+out=$("$watop" blk --format xml 2>&1)
+[ $? = 2 ] && grep -q 'text or json' <<<"$out" && ! grep -q csv <<<"$out"
+check "an unknown format: what there is" $? "$out"
+out=$("$watop" blk --from "$data/zram.ftrace.gz" -p '' 2>&1)
+[ $? = 2 ] && [ "$(wc -l <<<"$out")" = 1 ]
+check "-p without a process" $? "$out"
 
 echo "1..$number"
 exit $failed

@@ -1,6 +1,7 @@
 /*
  * A small driver for fuzzers where libFuzzer is not there: random mutations of the seeds that the target offers, for a stated number of
- * seconds, from a stated random seed, so that a failure can be repeated (--seed N --runs M). --write DIR only writes the seeds there, for libFuzzer.
+ * seconds, from a stated random seed, so that a failure can be repeated (--seed N --runs M). --write DIR only writes the seeds there, for
+ * libFuzzer.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -33,7 +34,8 @@ static size_t mutate(uint8_t *data, size_t length)
                 case 1: if (length) data[at] = (uint8_t)random_next(); break;
                 case 2: if (length > 1) length = 1 + random_next() % (length - 1); break;
                 case 3: if (length + 16 < INPUT_MAX) { memmove(data + at + 8, data + at, length - at); length += 8; } break;
-                case 4: if (at + 8 <= length) { uint64_t v = random_next() % 2 ? UINT64_MAX : random_next() % 300; memcpy(data + at, &v, 8); } break;
+                case 4: if (at + 8 <= length) { uint64_t v = random_next() % 2 ? UINT64_MAX : random_next() % 300;
+                        memcpy(data + at, &v, 8); } break;
                 default: if (at + 4 <= length) { uint32_t v = (uint32_t)random_next(); memcpy(data + at, &v, 4); } break;
                 }
         }

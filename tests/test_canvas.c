@@ -12,13 +12,14 @@
 
 #include <cmocka.h>
 
+#include "tui/device_seen.h"
 #include "tui/view.h"
 
 #define SECOND UINT64_C(1000000000)
 
 /* ---- states ------------------------------------------------------------------------------------------------------ */
 
-enum made { MADE_REACTOR, MADE_DISK, MADE_MANY, MADE_FIRST, MADE_HOSTILE, MADE_NOTHING, MADE_WAITS, MADE_COUNT };
+enum made { MADE_REACTOR, MADE_DISK, MADE_MANY, MADE_FIRST, MADE_HOSTILE, MADE_NOTHING, MADE_WAITS, MADE_STOPS, MADE_COUNT };
 
 struct machine {
         struct sample *sample;
@@ -202,7 +203,7 @@ static void frame(struct machine *m, unsigned step, enum made made)
                                 add_core(m, cpu, step, made);
                 if (on[i] == SCOPE_DISK && made != MADE_NOTHING) {
                         add_disk(m, 1, step, made == MADE_HOSTILE ? evil : "sda", "w", "", made == MADE_DISK ? 146 : 4, false);
-                        add_disk(m, 2, step, "dm-0", "s", "sda", 4, false);
+                        add_disk(m, 2, made == MADE_STOPS && step > 2 ? 2 : step, "dm-0", "s", "sda", 4, false);
                         add_disk(m, 3, step, "sdb", "w", "", 0, made == MADE_DISK);
                         for (unsigned n = 0; made == MADE_MANY && n < 60; n++) {
                                 char name[16];
@@ -553,6 +554,37 @@ static void test_waits_are_never_idle(void **unused)
         machine_free(m);
 }
 
+/* A stacked device that pauses keeps its line as far as the strips of the cores reach, then it goes; a disk keeps its own. */
+static void test_devices_once_used(void **unused)
+{
+        struct machine *m = machine_new(MADE_STOPS, false);
+        struct device_seen seen = {0};
+        struct canvas c;
+        (void)unused;
+        canvas_init(&c, false);
+        canvas_resize(&c, 60, 160);
+        m->look.devices = &seen;
+        for (unsigned step = 2; step <= HISTORY_STEPS + 4; step++) {
+                if (step > 2) {
+                        state_base(m->state);
+                        frame(m, step, MADE_STOPS);
+                }
+                device_seen_note(&seen, m->state);
+                picture(m, &c);
+                assert_int_equal(picture_has(&c, "dm-0"), step <= HISTORY_STEPS + 2);
+                assert_true(picture_has(&c, "sda"));
+        }
+        m->look.idle = true;
+        picture(m, &c);
+        assert_true(picture_has(&c, "dm-0"));
+        m->look.idle = false;
+        device_seen_fini(&seen); /* and of whom nothing is known: as if it had not been used */
+        picture(m, &c);
+        assert_false(picture_has(&c, "dm-0"));
+        canvas_fini(&c);
+        machine_free(m);
+}
+
 /* What does not fit goes on below: the end of a line may be its point. */
 static void test_why_wraps(void **unused)
 {
@@ -736,6 +768,7 @@ int main(void)
                 cmocka_unit_test(test_many_cores),
                 cmocka_unit_test(test_stuck_and_waiting_on_top),
                 cmocka_unit_test(test_waits_are_never_idle),
+                cmocka_unit_test(test_devices_once_used),
                 cmocka_unit_test(test_why_wraps),
                 cmocka_unit_test(test_first_screen),
                 cmocka_unit_test(test_hostile_text),

@@ -40,10 +40,14 @@ static void test_promised_keys(void **unused)
                 int code;
                 enum action action;
         } promised[] = {
-                {'q', ACTION_QUIT}, {'?', ACTION_HELP}, {'h', ACTION_HELP}, {'\t', ACTION_NEXT_PANEL}, {'1', ACTION_PANEL_CPU}, {'2', ACTION_PANEL_DISK},
-                {'3', ACTION_PANEL_TASK}, {KEYCODE_UP, ACTION_UP}, {KEYCODE_PAGE_DOWN, ACTION_PAGE_DOWN}, {KEYCODE_HOME, ACTION_HOME}, {KEYCODE_END, ACTION_END},
-                {'s', ACTION_SORT}, {'r', ACTION_REVERSE}, {'P', ACTION_SORT_CPU}, {'M', ACTION_SORT_MEMORY}, {'/', ACTION_SEARCH}, {'f', ACTION_FILTER},
-                {'H', ACTION_THREADS}, {'z', ACTION_IDLE}, {' ', ACTION_PAUSE}, {'+', ACTION_SLOWER}, {'-', ACTION_FASTER}, {'d', ACTION_INTERVAL},
+                {'q', ACTION_QUIT}, {'?', ACTION_HELP}, {'h', ACTION_HELP}, {'\t', ACTION_NEXT_PANEL}, {'1', ACTION_PANEL_CPU},
+                {'2', ACTION_PANEL_DISK},
+                {'3', ACTION_PANEL_TASK}, {KEYCODE_UP, ACTION_UP}, {KEYCODE_PAGE_DOWN, ACTION_PAGE_DOWN}, {KEYCODE_HOME, ACTION_HOME},
+                {KEYCODE_END, ACTION_END},
+                {'s', ACTION_SORT}, {'r', ACTION_REVERSE}, {'P', ACTION_SORT_CPU}, {'M', ACTION_SORT_MEMORY}, {'/', ACTION_SEARCH},
+                {'f', ACTION_FILTER},
+                {'H', ACTION_THREADS}, {'z', ACTION_IDLE}, {' ', ACTION_PAUSE}, {'+', ACTION_SLOWER}, {'-', ACTION_FASTER},
+                {'d', ACTION_INTERVAL},
                 {'c', ACTION_COMMAND}, {'w', ACTION_WHY}, {KEYCODE_ENTER, ACTION_DETAIL},
         };
         (void)unused;

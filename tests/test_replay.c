@@ -1,5 +1,6 @@
 /*
- * Reports at any place of a recording (tui/replay_reel.c), held against a plain walk through all frames from the start; and the head of a replay.
+ * Reports at any place of a recording (tui/replay_reel.c), held against a plain walk through all frames from the start; and the head of a
+ * replay.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -137,7 +138,8 @@ static void test_there_and_back(void **unused)
                         assert_int_equal(info.from_sequence, from);
                         uint64_t ticks = ticks_between(info.from_sequence, info.to_sequence);
                         if (info.to_sequence < TICKS) /* complete, and not before its last tick */
-                                assert_true(ticks >= intervals[n] && ticks_between(info.from_sequence, info.to_sequence - 1) < intervals[n]);
+                                assert_true(ticks >= intervals[n] &&
+                                        ticks_between(info.from_sequence, info.to_sequence - 1) < intervals[n]);
                         ends[count++] = from = info.to_sequence;
                         reel_forward(reel);
                 }
@@ -146,7 +148,8 @@ static void test_there_and_back(void **unused)
                         reel_until(reel, ends[i - 1]);
                         struct state_info info = run(reel);
                         assert_int_equal(info.to_sequence, ends[i - 1]);
-                        if (ticks_between(1, ends[i - 1]) >= intervals[n]) { /* so many ticks before it; with missed ones more than one begin fits */
+                        /* so many ticks before it; with missed ones more than one begin fits */
+                        if (ticks_between(1, ends[i - 1]) >= intervals[n]) {
                                 uint64_t ticks = ticks_between(info.from_sequence, info.to_sequence);
                                 assert_true(ticks >= intervals[n] && ticks < intervals[n] + 4);
                         }
@@ -259,7 +262,8 @@ static void test_growing(void **unused)
                 struct state_info info = state_info(reel_shown(reel));
                 assert_true(r == REEL_WAIT || r == REEL_REPORT);
                 if (r == REEL_REPORT)
-                        assert_true(ticks_between(info.from_sequence, info.to_sequence) >= 3 && info.to_sequence == i + 1 && info.from_sequence == to);
+                        assert_true(ticks_between(info.from_sequence, info.to_sequence) >= 3 && info.to_sequence == i + 1 &&
+                                info.from_sequence == to);
                 if (r == REEL_REPORT)
                         to = info.to_sequence;
         }
@@ -317,7 +321,8 @@ static void test_damage(void **unused)
                         else
                                 reel_from(reel, sought);
                         if (reel_run(reel, UINT64_MAX) == REEL_REPORT && i % 2 && sought > 1)
-                                assert_true(state_info(reel_shown(reel)).to_sequence <= sought || state_info(reel_shown(reel)).from_sequence == 1 ||
+                                assert_true(state_info(reel_shown(reel)).to_sequence <= sought ||
+                                        state_info(reel_shown(reel)).from_sequence == 1 ||
                                         reel_damaged(reel));
                 }
                 reel_free(reel);
@@ -378,7 +383,8 @@ static void test_head(void **unused)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_jumps), cmocka_unit_test(test_on_way), cmocka_unit_test(test_growing),
+                cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_jumps), cmocka_unit_test(test_on_way),
+                cmocka_unit_test(test_growing),
                 cmocka_unit_test(test_damage), cmocka_unit_test(test_head),
         };
 

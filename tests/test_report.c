@@ -70,6 +70,16 @@ static double primary(const struct report *report, size_t phase)
         return p->results[p->primary].sum.value;
 }
 
+static double primary_load(unsigned step)
+{
+        double load = 0;
+
+        for (unsigned c = 0; c < REPORT_LOG_CORES; c++)
+                for (unsigned i = 0; i < 8; i++)
+                        load += i == 3 || i == 4 || i == 7 ? 0 : report_log_cells[step][c][i] * 0.1;
+        return load;
+}
+
 /* us+sy, hi+si and load of each step, from the cells. */
 static void test_loads(void **arg)
 {
@@ -98,6 +108,8 @@ static void test_loads(void **arg)
                 near(p->groups[REPORT_IRQ], hi_si[i], 0.4);
                 near(p->groups[REPORT_REST], fmax(0, us_sy[i] - 203 - 10 * report_log_clients[i]), 0.6);
                 near(p->tally.uring.number, p->tally.wa.number, 1e-9);
+                near(p->command_most, p->groups[REPORT_COMMAND] + p->groups[REPORT_REST], 1e-9); /* nobody noted its group's time */
+                near(p->rest_least, 0, 1e-9);
         }
         near(report->phases[3].tally.busiest, 99.0, 0.2);
         near(report->phases[3].others_least, 73.9, 1.1);
@@ -224,6 +236,55 @@ static void test_choice(void **arg)
         assert_int_equal(report_open(path, &(struct report_options){.phase = "nothing"}, &report, why, sizeof why), -EINVAL);
         assert_non_null(strstr(why, "bench_04"));
         assert_int_equal(report_open("/nonexistent", &(struct report_options){0}, &report, why, sizeof why), -ENOENT);
+}
+
+/* A machine that sleeps in the middle of a phase: the numbers are of the longer part, samples are there of both; and what --watch PID and
+ * --phase COMMAND are called. */
+static void test_suspend(void **arg)
+{
+        static struct report_log log;
+        struct report *report, *whole;
+        char other[160], why[512];
+
+        (void)arg;
+        snprintf(other, sizeof other, "%s/b.log", folder);
+        report_log_begin(&log, other);
+        report_log_note(&log, "watch", "100\n4242\nnone\n");
+        uint64_t from = log.sequence;
+        report_log_frame(&log, 3, 100, 0, "slept");
+        for (int i = 0; i < 4; i++)
+                report_log_frame(&log, 3, 1000, 50, NULL);
+        log.s.boot += UINT64_C(60000000000);
+        log.s.gap = GAP_SUSPEND;
+        report_log_frame(&log, 3, 1000, 100, NULL);
+        log.s.gap = GAP_NONE;
+        for (int i = 0; i < 8; i++)
+                report_log_frame(&log, 3, 1000, 100, NULL);
+        report_log_frame(&log, 3, 100, 100, "end");
+        log.runs_length = (size_t)snprintf(log.runs, sizeof log.runs, "%llu %llu 1 0 %llu %llu 1 1 the command\n", (unsigned long long)from,
+                                           (unsigned long long)log.sequence, (unsigned long long)1, (unsigned long long)log.s.mono);
+        report_log_end(&log);
+        int r = report_open(other, &(struct report_options){0}, &report, why, sizeof why);
+        int r2 = report_open(other, &(struct report_options){.phase = "the command"}, &whole, why, sizeof why);
+        unlink(other);
+        assert_int_equal(r, 0);
+        assert_int_equal(r2, 0);
+        assert_int_equal(report->phase_count, 1);
+        const struct report_phase *phase = &report->phases[0];
+        assert_true(phase->valid);
+        assert_int_equal(phase->gaps.suspends, 1);
+        near(report_seconds(&phase->used), 8.1, 1e-6);
+        assert_int_equal(phase->samples.count, 12);
+        assert_int_equal(phase->samples.used_from, 4);
+        near(phase->load, primary_load(3), 0.5);
+        near((double)report_total(&phase->samples, 0)[REPORT_LOAD], primary_load(3) / 2, 0.5);
+        assert_non_null(strstr(report->warnings.lines[0], "longest part, 8.1 of 73.1 s"));
+        assert_string_equal(report->watch, "drag|on\033(100) 4242 none");
+        assert_int_equal(whole->phase_count, 1);
+        assert_string_equal(whole->phases[0].title, "the command");
+        assert_true(whole->phases[0].ran);
+        report_close(report);
+        report_close(whole);
 }
 
 /* ---- output made elsewhere ------------------------------------------------------------------------------------------------------ */
@@ -451,13 +512,96 @@ static void test_numbers(void **arg)
                 assert_string_equal(report_number(text, sizeof text, cases[i].value), cases[i].text);
 }
 
+/* ---- a log of its own for each -------------------------------------------------------------------------------------------------- */
+
+static struct report_log other;
+static char other_path[4200];
+
+static void begin_other(void)
+{
+        snprintf(other_path, sizeof other_path, "%s/b.log", folder);
+        report_log_begin(&other, other_path);
+}
+
+static struct report *end_other(void)
+{
+        struct report *report = NULL;
+        char why[512];
+
+        report_log_end(&other);
+        assert_int_equal(report_open(other_path, &(struct report_options){.whole = true}, &report, why, sizeof why), 0);
+        unlink(other_path);
+        return report;
+}
+
+/* The group used half a core; its processes that samples met, a tenth. */
+static void test_short_lived(void **arg)
+{
+        char note[128];
+        const struct report_task *unseen = NULL;
+
+        (void)arg;
+        begin_other();
+        uint64_t from = other.s.mono;
+        report_log_phase(&other, 3, "short", true);
+        uint64_t to = other.s.mono;
+        snprintf(note, sizeof note, "%llu 0\n%llu %llu\nnonsense\n%llu 0\n", (unsigned long long)from, (unsigned long long)to,
+                 (unsigned long long)(to - from) / 2, (unsigned long long)to + 5);
+        report_log_note(&other, "command.cpu.0", note);
+        struct report *report = end_other();
+        const struct report_phase *p = &report->phases[0];
+        near(p->groups[REPORT_COMMAND], 50, 0.1);
+        near(p->command_most, 50, 0.1);
+        near(p->rest_least, p->groups[REPORT_REST], 1e-9);
+        for (size_t i = 0; i < p->task_count; i++)
+                if (strcmp(p->tasks[i].name, "(ended between samples)") == 0)
+                        unseen = &p->tasks[i];
+        assert_non_null(unseen);
+        assert_true(unseen->cpu > 35 && unseen->cpu < 50 && unseen->group == REPORT_COMMAND);
+        report_close(report);
+}
+
+/* Two runs one after another, each of which prints the result of two jobs. processes: whether samples met them. */
+static void two_waves(bool processes)
+{
+        begin_other();
+        report_log_frame(&other, 0, 100, 0, "jobs");
+        for (unsigned wave = 0; wave < 2; wave++) {
+                other.clients = processes;
+                report_log_client(&other, 0, 10000000);
+                for (unsigned tick = 0; tick < 3; tick++)
+                        report_log_frame(&other, 0, 1000, 100, NULL);
+                report_log_result(&other, 20000 - 8000 * wave, 0.5);
+                report_log_result(&other, 20200 - 8800 * wave, 0.5);
+                other.next_pid++;
+        }
+        other.clients = 0;
+        report_log_frame(&other, 0, 200, 0, "end");
+        struct report *report = end_other();
+        const struct report_result *result = &report->phases[0].results[report->phases[0].primary];
+        assert_int_equal(result->count, 4);
+        assert_int_equal(result->waves, 2);
+        assert_string_equal(result->how, processes ? "processes" : "arrival");
+        near(result->sum.value, (20000 + 20200 + 12000 + 11400) / 2.0, 1e-6);
+        report_close(report);
+}
+
+static void test_two_waves(void **arg)
+{
+        (void)arg;
+        two_waves(true);
+        two_waves(false);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_loads), cmocka_unit_test(test_results), cmocka_unit_test(test_ramps), cmocka_unit_test(test_fio),
                         cmocka_unit_test(test_tasks),
-                cmocka_unit_test(test_choice), cmocka_unit_test(test_join_marks), cmocka_unit_test(test_join_times),
-                        cmocka_unit_test(test_sentences), cmocka_unit_test(test_text),
+                cmocka_unit_test(test_suspend), cmocka_unit_test(test_choice),
+                cmocka_unit_test(test_join_marks), cmocka_unit_test(test_join_times),
+                        cmocka_unit_test(test_short_lived), cmocka_unit_test(test_two_waves),
+                cmocka_unit_test(test_sentences), cmocka_unit_test(test_text),
                 cmocka_unit_test(test_csv), cmocka_unit_test(test_json), cmocka_unit_test(test_spread), cmocka_unit_test(test_numbers),
         };
 

@@ -33,6 +33,7 @@ struct machine {
         bool aio;
         unsigned load1, running;                  /* 1/100; tasks */
         unsigned some, full, some_uring, full_uring; /* ms; some_uring + 1, 0 absent */
+        unsigned some_under, some_over; /* ms from it to its bounds */
         bool groups;                              /* control groups that stall */
 };
 
@@ -140,6 +141,11 @@ static void put_rest(struct sample *s, const struct machine *m, uint64_t on)
                 if (m->some_uring) {
                         row_set(row, PRESSURE_SOME_URING, (m->some_uring - 1) * MS * on);
                         row_set(row, PRESSURE_FULL_URING, m->full_uring * MS * on);
+                        row_set(row, PRESSURE_SOME_URING_MIN,
+                                (m->some_uring - 1 - (m->some_under < m->some_uring ? m->some_under : 0)) * MS * on);
+                        row_set(row, PRESSURE_SOME_URING_MAX, (m->some_uring - 1 + m->some_over) * MS * on);
+                        row_set(row, PRESSURE_FULL_URING_MIN, m->full_uring * MS * on);
+                        row_set(row, PRESSURE_FULL_URING_MAX, m->full_uring * MS * on);
                 }
         }
         if (m->tracer) {
@@ -522,8 +528,11 @@ static void test_who(void **unused)
 /* The head of a wide screen says how much of PSI is no stall. */
 static void test_head(void **unused)
 {
-        static const struct { unsigned some, some_uring; const char *text; } cases[] = {
-                {900, 881, "PSI io 90% (88 io_uring)"}, {900, 1, "PSI io 90%"}, {900, 0, "PSI io 90%"}, {0, 0, NULL},
+        static const struct { unsigned some, some_uring, under, over; const char *text; } cases[] = {
+                {900, 881, 0, 0, "PSI io 90% (88 io_uring)"}, {900, 1, 0, 0, "PSI io 90%"}, {900, 0, 0, 0, "PSI io 90%"},
+                {0, 0, 0, 0, NULL},
+                {900, 501, 300, 0, "PSI io 90% (<50 io_uring)"}, {900, 501, 0, 300, "PSI io 90% (>50 io_uring)"},
+                {900, 501, 300, 300, "PSI io 90% (50~ io_uring)"}, {900, 1, 0, 600, "PSI io 90% (<60 io_uring)"},
         };
 
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -531,7 +540,7 @@ static void test_head(void **unused)
                 struct canvas canvas;
                 char line[512];
                 play(&scene, &(struct machine){.uring = {900, 0, 0, 0}, .parked = 1, .some = cases[i].some,
-                        .some_uring = cases[i].some_uring});
+                        .some_uring = cases[i].some_uring, .some_under = cases[i].under, .some_over = cases[i].over});
                 scene.tally.memory_total = 4.0 * (1 << 30);
                 scene.tally.memory_used = 1 << 30;
                 canvas_init(&canvas, false);
@@ -710,7 +719,8 @@ int main(void)
                 cmocka_unit_test(test_partly), cmocka_unit_test(test_nothing), cmocka_unit_test(test_since),
                         cmocka_unit_test(test_normal), cmocka_unit_test(test_steps),
                 cmocka_unit_test(test_groups), cmocka_unit_test(test_mean), cmocka_unit_test(test_marks),
-                        cmocka_unit_test(test_control_groups), cmocka_unit_test(test_who), cmocka_unit_test(test_head), cmocka_unit_test(test_judgement),
+                        cmocka_unit_test(test_control_groups), cmocka_unit_test(test_who), cmocka_unit_test(test_head),
+                        cmocka_unit_test(test_judgement),
                         cmocka_unit_test(test_offers), cmocka_unit_test(test_any),
         };
 

@@ -1,5 +1,5 @@
 /*
- * watop blk: where block latency goes. So far from recorded traces: --from FILE...
+ * watop blk: where block latency goes. The command line, and recorded traces (--from FILE...); blk_live.c traces this machine.
  *
  * The events go through the stage engine (sample/stage.h), which knows nothing of files; what it sums up is said per device, direction
  * and process, with a verdict in words. Damage and losses are counted and said; a trace without a single event is an error.
@@ -17,13 +17,12 @@
 #include "tui/options.h"
 #include "tui/verbs.h"
 
-enum { CODE_FROM = OPTION_LONG, CODE_EVENTS, CODE_SLOWER, CODE_BTT, MAX_FILES = 8192 };
+enum { CODE_FROM = OPTION_LONG, CODE_EVENTS, CODE_SLOWER, CODE_BTT, CODE_NO_SYNC, MAX_FILES = 8192 };
 
 struct blk {
         const char *files[MAX_FILES];
         struct blk_report report;
-        bool events, btt, json;
-        uint64_t slower;         /* ns; 0 = none are printed */
+        struct blk_request request;
 };
 
 /* ---- command line -------------------------------------------------------------------------------------------------------------------- */
@@ -69,11 +68,18 @@ static int blk_option(void *own, int code, const char *value)
 
         switch (code) {
         case CODE_FROM: return add_file(blk, value);
-        case CODE_EVENTS: blk->events = true; return 0;
-        case CODE_BTT: blk->btt = true; return 0;
-        case 'p': blk->report.process = value; return 0;
+        case CODE_EVENTS: blk->request.events = true; return 0;
+        case CODE_BTT: blk->request.btt = true; return 0;
+        case CODE_NO_SYNC: blk->request.no_sync = true; return 0;
+        case 'p':
+                blk->report.process = value;
+                return value[0] ? 0 : options_error("blk", "-p needs the number or name of a process or thread");
+        case 'w':
+                if (option_interval(value, &blk->request.span) < 0)
+                        return options_error("blk", "'%s' is not a time such as 10, 0.5 or 2m, up to 1h", value);
+                return 0;
         default:
-                if (parse_slower(value, &blk->slower) < 0)
+                if (parse_slower(value, &blk->request.slower) < 0)
                         return options_error("blk", "'%s' is not a time such as 10, 0.5ms, 200us or 1s", value);
                 return 0;
         }
@@ -88,133 +94,16 @@ static int blk_argument(void *own, const char *value)
         if (blk->report.file_count > 0 && (strcmp(value, "-") == 0 || (stat(value, &st) == 0 && !S_ISBLK(st.st_mode) &&
                 !S_ISDIR(st.st_mode))))
                 return add_file(blk, value);
-        if (strncmp(value, "/dev/", 5) == 0)
-                value += 5;
-        if (strchr(value, '/'))
-                return options_error("blk", "%s: %s", value, strerror(ENOENT));
+        if (blk->report.file_count > 0) {
+                if (strncmp(value, "/dev/", 5) == 0)
+                        value += 5;
+                if (strchr(value, '/'))
+                        return options_error("blk", "%s: %s", value, strerror(ENOENT));
+        }
         if (blk->report.device_count == BLK_DEVICES)
                 return options_error("blk", "more than %d devices", BLK_DEVICES);
         blk->report.devices[blk->report.device_count++] = value;
         return 0;
-}
-
-/* ---- rows that were asked for ------------------------------------------------------------------------------------------------------- */
-
-const char *blk_device_text(const struct blk_report *report, uint32_t device, char *out, size_t size)
-{
-        const char *name = blk_device_name(report->trace, device);
-
-        snprintf(out, size, "%u,%u%s%s", device >> 20, device & 0xfffff, name ? " " : "", name ? name : "");
-        return out;
-}
-
-bool blk_want_device(const struct blk_report *report, uint32_t device)
-{
-        char comma[32], colon[32];
-        const char *name = blk_device_name(report->trace, device);
-
-        snprintf(comma, sizeof comma, "%u,%u", device >> 20, device & 0xfffff);
-        snprintf(colon, sizeof colon, "%u:%u", device >> 20, device & 0xfffff);
-        for (size_t i = 0; i < report->device_count; i++)
-                if (strcmp(report->devices[i], comma) == 0 || strcmp(report->devices[i], colon) == 0 ||
-                    (name && strcmp(report->devices[i], name) == 0))
-                        return true;
-        return report->device_count == 0;
-}
-
-static bool want_thread(const struct blk_report *report, uint32_t pid, const char *name)
-{
-        char number[16];
-
-        if (report->process == NULL)
-                return true;
-        snprintf(number, sizeof number, "%u", pid);
-        return strcmp(report->process, number) == 0 || (name && strcmp(report->process, name) == 0);
-}
-
-bool blk_want_process(const struct blk_report *report, const struct stage_process *process)
-{
-        return want_thread(report, process->pid, process->name);
-}
-
-void blk_sum(const struct blk_report *report, struct stage_sum *sum, uint32_t device, int direction, int kind,
-        const struct stage_process *process)
-{
-        memset(sum, 0, sizeof *sum);
-        for (size_t i = 0; i < stage_rows(report->set); i++) {
-                const struct stage_row *row = stage_get_row(report->set, i);
-                if (row->device != device || (process ? row->process != process : !blk_want_process(report, row->process)) ||
-                    (direction == BLK_DATA ? row->direction == STAGE_FLUSHES : direction != BLK_ANY && row->direction != direction) ||
-                    (kind != BLK_ANY && row->kind != kind))
-                        continue;
-                stage_add(sum, row);
-        }
-}
-
-uint64_t blk_total(const struct blk_report *report, uint32_t device, const struct stage_process *process, uint64_t *bios)
-{
-        uint64_t total = 0;
-
-        *bios = 0;
-        for (size_t i = 0; i < stage_rows(report->set); i++) {
-                const struct stage_row *row = stage_get_row(report->set, i);
-                if (row->device != device || (process ? row->process != process : !blk_want_process(report, row->process)))
-                        continue;
-                total += row->path[STAGE_Q2C];
-                *bios += (row->bio[STAGE_Q2C] ? row->bio[STAGE_Q2C]->count : 0) + row->requests;
-        }
-        return total;
-}
-
-struct ranked { const void *item; uint64_t total; };
-
-static int by_total(const void *a, const void *b)
-{
-        const struct ranked *x = a, *y = b;
-
-        return x->total == y->total ? 0 : x->total < y->total ? 1 : -1;
-}
-
-size_t blk_list_devices(const struct blk_report *report, const struct stage_device **list, size_t room)
-{
-        struct ranked ranked[256];
-        size_t count = 0;
-
-        for (size_t i = 0; i < stage_devices(report->set) && count < 256; i++) {
-                const struct stage_device *device = stage_get_device(report->set, i);
-                uint64_t bios, total = blk_total(report, device->device, NULL, &bios);
-                if (blk_want_device(report, device->device) && (bios || (report->process == NULL && (device->bios || device->requests ||
-                        device->passthrough))))
-                        ranked[count++] = (struct ranked){.item = device, .total = total};
-        }
-        qsort(ranked, count, sizeof *ranked, by_total);
-        for (size_t i = 0; i < count && i < room; i++)
-                list[i] = ranked[i].item;
-        return count < room ? count : room;
-}
-
-size_t blk_list_processes(const struct blk_report *report, uint32_t device, const struct stage_process **list, size_t room)
-{
-        struct ranked *ranked = calloc(stage_rows(report->set) + 1, sizeof *ranked);
-        size_t count = 0;
-
-        for (size_t i = 0; ranked && i < stage_rows(report->set); i++) {
-                const struct stage_row *row = stage_get_row(report->set, i);
-                size_t k = 0;
-                if (row->device != device || !blk_want_process(report, row->process) || !row->bio[STAGE_Q2C])
-                        continue;
-                while (k < count && ranked[k].item != row->process)
-                        k++;
-                if (k == count)
-                        ranked[count++] = (struct ranked){.item = row->process};
-                ranked[k].total += row->path[STAGE_Q2C];
-        }
-        if (ranked)
-                qsort(ranked, count, sizeof *ranked, by_total);
-        for (size_t i = 0; i < count && i < room; i++)
-                list[i] = ranked[i].item;
-        free(ranked);
-        return count < room ? count : room;
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------------------------------------ */
@@ -223,10 +112,10 @@ static void on_done(void *own, const struct stage_done *done)
 {
         const struct blk *blk = own;
 
-        if (done->stage[STAGE_Q2C] < blk->slower || !blk_want_device(&blk->report, done->row->device) ||
+        if (done->stage[STAGE_Q2C] < blk->request.slower || !blk_want_device(&blk->report, done->row->device) ||
             !blk_want_process(&blk->report, done->row->process))
                 return;
-        if (blk->json)
+        if (blk->request.json)
                 blk_json_slow(&blk->report, done, blk_start(blk->report.trace));
         else
                 blk_say_slow(&blk->report, done, blk_start(blk->report.trace));
@@ -239,7 +128,7 @@ static void print_event(const struct blk *blk, const struct blk_record *record)
 
         if (blk->report.device_count > 0 && !blk_want_device(&blk->report, record->event.device))
                 return;
-        if (!want_thread(&blk->report, record->event.pid, record->event.name))
+        if (!blk_want_thread(&blk->report, record->event.pid, record->event.name))
                 return;
         length = blk_format(line, sizeof line, record, blk_start(blk->report.trace));
         clean_screen(clean, sizeof clean, line, length, blk->report.utf8, sizeof clean, NULL);
@@ -253,7 +142,7 @@ static int read_all(struct blk *blk, struct blk_trace *trace, struct stage_set *
 
         while ((r = blk_next(trace, &record)) == 1) {
                 blk->report.last = record.event.time > blk->report.last ? record.event.time : blk->report.last;
-                if (blk->events) {
+                if (blk->request.events) {
                         print_event(blk, &record);
                         if (ferror(stdout))
                                 return 0;
@@ -298,19 +187,19 @@ static void other_cpus(const struct blk *blk)
 
 static void report(const struct blk *blk, const struct btt *btt)
 {
-        if (blk->events)
+        if (blk->request.events)
                 return;
         if (btt)
                 blk_say_btt(&blk->report, btt);
-        else if (blk->json)
+        else if (blk->request.json)
                 blk_json(&blk->report);
         else
                 blk_say(&blk->report);
 }
 
-static int run(struct blk *blk)
+static int read_files(struct blk *blk)
 {
-        const struct stage_options options = {.done = blk->slower ? on_done : NULL, .own = blk};
+        const struct stage_options options = {.done = blk->request.slower ? on_done : NULL, .own = blk};
         struct blk_trace *trace = NULL;
         struct stage_set *set = NULL;
         struct btt *btt = NULL;
@@ -321,7 +210,7 @@ static int run(struct blk *blk)
         int r = blk_open(blk->files, blk->report.file_count, &trace, why, sizeof why);
         if (r == 0)
                 r = stage_new(&options, &set);
-        if (r == 0 && blk->btt)
+        if (r == 0 && blk->request.btt)
                 r = btt_new(&btt);
         if (r == 0) {
                 blk->report.trace = trace;
@@ -335,6 +224,7 @@ static int run(struct blk *blk)
                 options_say("blk", "%s: no block events in %s%s", blk->files[0], blk->report.file_count > 1 ? "these files" : "this file",
                         damage->skipped + damage->lines + damage->broken + damage->cut ? " that could be read: it is damaged" : "");
         } else {
+                blk->report.start = blk_start(trace);
                 other_cpus(blk);
                 report(blk, btt);
                 status = 0;
@@ -345,38 +235,57 @@ static int run(struct blk *blk)
         return status;
 }
 
+/* What does not go together, before anything begins. 0, or -EINVAL after a line. */
+static int check(const struct blk *blk, const struct options *options)
+{
+        const struct blk_request *request = &blk->request;
+        bool live = blk->report.file_count == 0;
+
+        if (options->format == FORMAT_CSV)
+                return options_error("blk", "there is no table of one shape: --format text or json");
+        if (options->format == FORMAT_JSON && (request->events || request->btt))
+                return options_error("blk", "--events and --btt print text");
+        if (live && request->btt)
+                return options_error("blk", "--btt is for recorded traces: --from FILE...");
+        if (live && options->attach.root)
+                return options_error("blk", "a captured machine holds no trace: --from FILE...");
+        if (!live && (request->span || request->no_sync))
+                return options_error("blk", "%s is for live tracing, without --from", request->span ? "-w" : "--no-sync");
+        return 0;
+}
+
 int blk_main(int argc, char **argv)
 {
         static const struct option_entry entries[] = {
-                {CODE_FROM, "from", "FILE", "a recorded trace; more files may follow"},
-                {'p', NULL, "PID|NAME", "only what this process (thread) queued"},
-                {CODE_SLOWER, "slower", "MS", "print each bio that took longer, as it completes"},
+                {'p', NULL, "PID|NAME", "only what this process or thread queued and waited for"},
+                {'w', NULL, "SECONDS", "so long; else until Ctrl-C, and 10 s into a pipe"},
+                {CODE_SLOWER, "slower", "MS", "print each fsync and bio that took longer, as it ends"},
                 {CODE_EVENTS, "events", NULL, "print the events in blkparse's letters"},
-                {CODE_BTT, "btt", NULL, "count as btt 1.2 does, faults included, for comparing"},
+                {CODE_NO_SYNC, "no-sync", NULL, "do not trace calls (fsync and its like)"},
+                {CODE_FROM, "from", "FILE", "a recorded trace; more files may follow"},
+                {CODE_BTT, "btt", NULL, "of a recorded trace: count as btt 1.2 does, faults included"},
                 {0},
         };
         static struct blk blk;
         const struct option_set set = {
-                .verb = "blk", .synopsis = "--from FILE... [OPTION...] [DEVICE...]", .entries = entries, .option = blk_option,
-                        .argument = blk_argument,
-                .own = &blk, .groups = OPTIONS_ANSWER,
-                .text = "Where block latency goes: the disk itself, the scheduler's queue, a tag, merging\n"
-                        "and plugging, a flush. Reads blktrace's binary files (all of a trace, or one),\n"
-                        "blkparse's output, and the text of block:* tracepoints, also compressed (gzip).\n"
-                        "DEVICE: MAJOR,MINOR, or the name that the trace's files have.",
+                .verb = "blk", .synopsis = "[OPTION...] [DEVICE...] | --from FILE... [OPTION...] [DEVICE...]", .entries = entries,
+                .option = blk_option, .argument = blk_argument, .own = &blk, .groups = OPTIONS_SOURCE | OPTIONS_ANSWER,
+                .text = "Where block latency and fsync's time go: the disk itself, the scheduler's queue,\n"
+                        "a tag, merging and plugging, a flush, the journal; and behind whose requests.\n"
+                        "Traces this machine (root, or a watopd that runs as root), a DEVICE (sda, 8,0)\n"
+                        "or all. --from reads blktrace's binary files (all of a trace, or one), blkparse's\n"
+                        "output, and the text of block:* tracepoints, also compressed (gzip).",
         };
         struct options options;
 
         int r = options_parse(&set, argc, argv, &options);
-        if (r == 0 && options.format == FORMAT_CSV)
-                r = options_error("blk", "there is no table of one shape: --format text or json");
-        if (r == 0 && blk.report.file_count == 0)
-                r = options_error("blk", "name the trace to read: --from FILE...");
-        if (r == 0 && options.format == FORMAT_JSON && (blk.events || blk.btt))
-                r = options_error("blk", "--events and --btt print text");
+        if (r == 0)
+                r = check(&blk, &options);
         if (r != 0)
                 return r > 0 ? 0 : 2;
-        blk.json = options.format == FORMAT_JSON;
+        blk.request.report = &blk.report;
+        blk.request.json = options.format == FORMAT_JSON;
         blk.report.utf8 = option_utf8();
-        return run(&blk);
+        blk.report.out = stdout;
+        return blk.report.file_count > 0 ? read_files(&blk) : blk_live(&blk.request, &options);
 }

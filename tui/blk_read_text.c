@@ -209,7 +209,10 @@ static enum blk_line dump_line(struct scan *scan, struct blk_record *record, cha
                 return length > 0 && length < 3 ? BLK_LINE_OTHER : BLK_LINE_BAD; /* m a message, S, B */
         scan->at += length;
         blanks(scan);
-        if (!rwbs(scan, record))
+        bool plug = event->action == STAGE_P || event->action == STAGE_U || event->action == STAGE_UT;
+        if (plug && scan->at < scan->end && *scan->at == '[') /* of no operation: "N", or nothing */
+                memcpy(record->rwbs, "N", 2);
+        else if (!rwbs(scan, record))
                 return BLK_LINE_BAD;
         struct scan ahead = *scan;
         uint64_t bytes;
@@ -222,7 +225,7 @@ static enum blk_line dump_line(struct scan *scan, struct blk_record *record, cha
                 brackets(scan, record, name);
                 return BLK_LINE_EVENT;
         }
-        if (event->action != STAGE_P && event->action != STAGE_U && event->action != STAGE_UT && !place(scan, record))
+        if (!plug && !place(scan, record))
                 return BLK_LINE_BAD;
         brackets(scan, record, name);
         return BLK_LINE_EVENT;
@@ -413,7 +416,7 @@ size_t blk_format(char *out, size_t size, const struct blk_record *record, uint6
                 "%3" PRIu32 ",%-3" PRIu32 " %2" PRIu32 " %8" PRIu32 " %5" PRIu64 ".%09" PRIu64 " %5" PRIu32 " %2s %3s%s%s",
                 event->device >> 20, event->device & 0xfffff, record->cpu, record->sequence, time / 1000000000, time % 1000000000,
                         event->pid, action,
-                record->rwbs, tail, name);
+                record->rwbs[0] ? record->rwbs : "N", tail, name);
         if (n > 0 && (event->action == STAGE_U || event->action == STAGE_UT) && (size_t)n < size)
                 n += snprintf(out + n, size - (size_t)n, " %" PRIu64, event->other);
         return n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;

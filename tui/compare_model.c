@@ -271,7 +271,8 @@ static int make_devices(struct compare_cell *cell)
                         device->rounds++;
                         for (int v = 0; v < COMPARE_DISK; v++)
                                 add(&device->value[v],
-                                        metric_value(p->state, p->devices[d].used, metric_column(VIEW_DISK, compare_disk_heads[v])));
+                                        report_capped(metric_column(VIEW_DISK, compare_disk_heads[v]), metric_value(p->state,
+                                                p->devices[d].used, metric_column(VIEW_DISK, compare_disk_heads[v]))));
                 }
         }
         for (size_t d = 0; d < cell->device_count; d++)

@@ -108,8 +108,11 @@ static void judge_row(struct compare *c, struct compare_row *row)
 
         for (size_t k = 0; k < c->column_count; k++) {
                 struct compare_cell *cell = &row->cells[k];
-                if (isnan(cell->sum.value))
+                if (isnan(cell->sum.value)) {
+                        if (cell->round_count > 0) /* something else was measured in between: as in a report */
+                                before = (double)NAN;
                         continue;
+                }
                 cell->growth = change(c, before, cell->sum.value);
                 before = cell->sum.value;
                 if (better(c, cell->sum.value, best)) {

@@ -13,6 +13,7 @@
 #include "tui/clean.h"
 #include "tui/compare.h"
 #include "tui/compare_grid.h"
+#include "tui/compare_stages.h"
 
 enum { NUMBER = 48, LABELS = 18, RESULTS = 34, LINE = 1024 };
 
@@ -460,6 +461,17 @@ static void put_devices(struct sink *sink)
 
 /* ---- other results ------------------------------------------------------------------------------------------------------------------- */
 
+static void put_latency(struct sink *sink, bool calls)
+{
+        struct grid grid;
+        int r = compare_latency_grid(sink->c, calls, sink->markdown, &grid);
+
+        if (r < 0)
+                sink->error = r;
+        else
+                put_grid(sink, &grid, LABELS, calls ? "Calls that wait for data, ms" : "Block latency (Q2C), ms");
+}
+
 static bool is_chosen(const struct compare *c, const struct result *result)
 {
         return strcmp(result->name, c->result) == 0 && strcmp(result->unit, c->unit) == 0;
@@ -545,6 +557,8 @@ static int put_all(struct sink *sink)
         put_load(sink);
         put_wa(sink);
         put_devices(sink);
+        put_latency(sink, false);
+        put_latency(sink, true);
         put_others(sink);
         if (sink->error == 0 && (fflush(sink->out) != 0 || ferror(sink->out)))
                 sink->error = errno ? -errno : -EIO;

@@ -9,6 +9,7 @@
 
 #include "tui/clean.h"
 #include "tui/compare.h"
+#include "tui/compare_stages.h"
 
 enum { TEXT = 6 * 512 + 64 };
 
@@ -192,6 +193,7 @@ static void json_cell(const struct compare *c, const struct compare_row *row, si
         json_judged(out, "against_within_noise", &cell->against);
         fprintf(out, ",\"best\":%s", row->best == column ? "true" : "false");
         json_devices(cell, out);
+        compare_latency_json(cell, out); /* what memory is short for is left out, whole */
         json_results(cell, out);
         fputc('}', out);
 }

@@ -2,7 +2,8 @@
  * watop cpu: where each core's time went, wa split into disk, uring and other.
  *
  * Rows: the cores in order of their number, then `all` (one ratio over all cores' time) and `SUM` (the cores' percents added up). Below, in
- * text, the machine's load line and wa line, and a device whose work wa does not show. CSV and JSON carry the bounds of the split and the evidence it rests on as well.
+ * text, the machine's load line and wa line, and a device whose work wa does not show. CSV and JSON carry the bounds of the split and the
+ * evidence it rests on as well.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -169,7 +170,8 @@ static void cpu_below(void *own, const struct state *state, FILE *out)
         static struct tally tally;
         char line[256];
 
-        const char *whole = ((const struct cpu *)own)->chosen ? "machine: " : ""; /* all and SUM are over the chosen cores, these two never are */
+        /* all and SUM are over the chosen cores, these two never are */
+        const char *whole = ((const struct cpu *)own)->chosen ? "machine: " : "";
 
         tally_make(state, &tally);
         tally_load_line(&tally, line, sizeof line);

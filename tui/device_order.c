@@ -98,7 +98,8 @@ int device_order_make(struct device_order *order, const struct state *state)
         if (reserve(order, rows) < 0)
                 return -ENOMEM;
         for (size_t i = 0; i < rows; i++) {
-                struct device device = {.row = state_at(state, SCOPE_DISK, i), .parent = DEVICE_NONE, .child = DEVICE_NONE, .next = DEVICE_NONE};
+                struct device device = {.row = state_at(state, SCOPE_DISK, i), .parent = DEVICE_NONE, .child = DEVICE_NONE,
+                        .next = DEVICE_NONE};
                 if (device.row->gone)
                         continue;
                 device.name = state_text(state, device.row, DISK_NAME, &device.name_length);

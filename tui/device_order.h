@@ -1,7 +1,7 @@
 #pragma once
 /*
- * Which block device stands on which, as both the disk table and the live screen show it: a partition belongs under its disk, a stacked device (dm,
- * md, loop) under the first device it uses. Made once per look in n log n: a host may have thousands of disks.
+ * Which block device stands on which, as both the disk table and the live screen show it: a partition belongs under its disk, a stacked
+ * device (dm, md, loop) under the first device it uses. Made once per look in n log n: a host may have thousands of disks.
  */
 #include <stddef.h>
 

@@ -46,6 +46,8 @@ static void live_fini(struct live *l)
         for (int i = 0; i < PANEL_COUNT; i++)
                 panel_fini(&l->panels[i]);
         past_leave(l);
+        device_seen_fini(&l->devices);
+        live_latency_fini(l);
         state_free(l->shown);
         state_free(l->next);
         attach_close(l->attach);
@@ -63,7 +65,9 @@ int live_init(struct live *l, const struct options *options)
         l->captured = options->attach.root != NULL;
         l->least_lag_ns = INT64_MAX;
         l->look = (struct look){.gone_seconds = -1, .interval_ns = options->attach.interval_ns, .selected = PANEL_TASK, .choose = -2,
-                .tally = &l->tally, .verdict = &l->verdict, .source = &l->source, .history = l->history, .parts = l->parts};
+                .tally = &l->tally, .verdict = &l->verdict, .source = &l->source, .history = l->history, .parts = l->parts,
+                .devices = &l->devices, .latency = &l->latency, .heat = &l->heat};
+        l->pick.stage = STAGE_Q2C;
         l->tally.load1 = l->tally.running = l->tally.dstate = l->tally.busiest = -1;
         int r = state_new(&l->shown);
         return r < 0 ? r : state_new(&l->next);
@@ -98,8 +102,8 @@ static void take_report(struct live *l)
         live_remember(l, l->shown);
 }
 
-/* True when the report is of another time than now: we were paused or stopped, or the terminal is slower than the interval. What waits in the
- * ring is then left out, for a person who looks at a live screen takes it for the present. */
+/* True when the report is of another time than now: we were paused or stopped, or the terminal is slower than the interval. What waits in
+ * the ring is then left out, for a person who looks at a live screen takes it for the present. */
 static bool is_old(struct live *l)
 {
         if (l->captured)
@@ -192,6 +196,8 @@ static void draw(struct live *l, struct screen *screen, struct canvas *canvas)
                 l->detail_lines = detail_draw(&l->look, l->detail, l->detail_top, canvas);
         } else if (l->mode == LIVE_IOWAIT) {
                 l->detail_lines = iowait_draw(&l->look, l->detail_top, canvas);
+        } else if (l->mode == LIVE_LATENCY) {
+                live_latency_draw(l, canvas);
         } else {
                 live_gather(l);
                 look_draw(&l->look, l->panels, canvas);
@@ -210,16 +216,16 @@ static void draw(struct live *l, struct screen *screen, struct canvas *canvas)
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
-static uint64_t patience(const struct live *l)
+static uint64_t patience(struct live *l)
 {
         const uint64_t most = 500 * (uint64_t)MS;
-        uint64_t now = live_now();
+        uint64_t now = live_now(), leased = live_latency_lease(l);
         if (l->replay && replay_wants(l))
                 return 0;
         if (l->past)
                 return 1000 * (uint64_t)MS;
         if (l->look.paused || l->ended)
-                return 3600 * (uint64_t)1000 * MS;
+                return leased < 3600 * (uint64_t)1000 * MS ? leased : 3600 * (uint64_t)1000 * MS;
         if (l->due_ns <= now)
                 return 0;
         return l->due_ns - now < most ? l->due_ns - now : most;

@@ -2,10 +2,11 @@
 /*
  * The live screen's state: what a person has set, and where the samples come from. live.c runs the loop, live_keys.c does what keys ask.
  */
+#include "tui/device_seen.h"
 #include "tui/keys.h"
 #include "tui/view.h"
 
-enum live_mode { LIVE_NORMAL, LIVE_HELP, LIVE_WHY, LIVE_DETAIL, LIVE_IOWAIT };
+enum live_mode { LIVE_NORMAL, LIVE_HELP, LIVE_WHY, LIVE_DETAIL, LIVE_IOWAIT, LIVE_LATENCY };
 
 struct replay;
 struct past;
@@ -24,6 +25,12 @@ struct live {
         struct verdict verdict;
         struct attach_info source;
         unsigned char history[HISTORY_CORES * HISTORY_STEPS], parts[HISTORY_CORES * HISTORY_STEPS];
+        struct device_seen devices;    /* used in the same past */
+        struct latency latency;        /* of the shown interval */
+        struct heat heat;              /* and its past */
+        struct latency_pick pick;
+        bool traced;                   /* scopes of block tracing were asked for */
+        uint64_t latency_left_ns;      /* CLOCK_MONOTONIC when its view was last there */
         struct panel panels[PANEL_COUNT];
         struct look look;
         struct prompt prompt;
@@ -35,7 +42,8 @@ struct live {
         int note_reports;              /* the note goes with a key, or after so many reports; 0 = only with a key */
         uint64_t gone_ns;              /* CLOCK_MONOTONIC when the daemon went; 0 = it is there */
         uint64_t due_ns;               /* when the next report may be there */
-        int64_t least_lag_ns;          /* shortest time from a frame to its report here: clocks of another namespace may differ by a constant */
+        /* shortest time from a frame to its report here: clocks of another namespace may differ by a constant */
+        int64_t least_lag_ns;
         bool captured;                 /* a captured machine: its clock is not ours, and no tree is left out */
         bool ended;                    /* captured machine: no more trees */
         bool quit, redraw;             /* asked for by keys */
@@ -43,8 +51,8 @@ struct live {
 
 /* What the screen shows. */
 enum {
-        LIVE_SCOPES = SCOPE_BIT(SCOPE_SYSTEM) | SCOPE_BIT(SCOPE_CPU) | SCOPE_BIT(SCOPE_DISK) | SCOPE_BIT(SCOPE_PROCESS) | SCOPE_BIT(SCOPE_WAITER) |
-                SCOPE_BIT(SCOPE_VM) | SCOPE_BIT(SCOPE_PRESSURE) | SCOPE_BIT(SCOPE_FACT),
+        LIVE_SCOPES = SCOPE_BIT(SCOPE_SYSTEM) | SCOPE_BIT(SCOPE_CPU) | SCOPE_BIT(SCOPE_DISK) | SCOPE_BIT(SCOPE_PROCESS) |
+                SCOPE_BIT(SCOPE_WAITER) | SCOPE_BIT(SCOPE_VM) | SCOPE_BIT(SCOPE_PRESSURE) | SCOPE_BIT(SCOPE_FACT),
 };
 
 struct options;
@@ -58,9 +66,18 @@ int live_end(struct live *, int r, const char *why, int ended_by);
 
 /* One key. The caller draws afterwards. */
 void live_key(struct live *, int code);
-/* live_past.c: the state's interval becomes the newest step of each core's past; the past that a daemon's ring holds (once, at the start). */
+/* live_past.c: the state's interval becomes the newest step of each core's past and of the devices' use; the past that a daemon's ring
+ * holds (once, at the start). */
 void live_remember(struct live *, const struct state *);
 void live_recall(struct live *);
+/* live_latency.c: the view behind l. */
+void live_latency_enter(struct live *);
+bool live_latency_key(struct live *, enum action); /* false: not for it */
+/* Asks for tracing while the view is there, and gives it back a while after. How many ns until it has to be called again. */
+uint64_t live_latency_lease(struct live *);
+void live_latency_note(struct live *, const struct state *); /* the interval becomes part of the past */
+void live_latency_draw(struct live *, struct canvas *);
+void live_latency_fini(struct live *);
 uint64_t live_now(void); /* CLOCK_MONOTONIC, ns */
 /* live_why.c: look.why for the panel behind w. */
 void live_why(struct live *);

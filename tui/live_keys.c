@@ -229,6 +229,7 @@ static void detail_key(struct live *l, enum action action)
         switch (action) {
         case ACTION_ESCAPE: case ACTION_QUIT: case ACTION_DETAIL: case ACTION_IOWAIT: l->mode = LIVE_NORMAL; break;
         case ACTION_WHY: l->mode = LIVE_WHY; break;
+        case ACTION_LATENCY: live_latency_enter(l); break;
         case ACTION_UP: l->detail_top -= l->detail_top > 0; break;
         case ACTION_DOWN: l->detail_top += l->detail_top < last; break;
         case ACTION_PAGE_UP: l->detail_top = l->detail_top > page ? l->detail_top - page : 0; break;
@@ -299,6 +300,7 @@ static void act(struct live *l, enum action action)
         case ACTION_REDRAW: l->redraw = true; break;
         case ACTION_DETAIL: open_detail(l); break;
         case ACTION_IOWAIT: l->mode = LIVE_IOWAIT; l->detail_top = 0; break;
+        case ACTION_LATENCY: live_latency_enter(l); break;
         default: break;
         }
 }
@@ -315,7 +317,9 @@ void live_key(struct live *l, int code)
         enum action action = key_action(code);
         if (l->mode != LIVE_HELP && l->look.choose == -2 && (l->replay ? replay_key(l, action) : past_key(l, action)))
                 return;
-        if (l->mode == LIVE_DETAIL || l->mode == LIVE_IOWAIT) {
+        if (l->mode == LIVE_LATENCY && live_latency_key(l, action))
+                return;
+        if (l->mode == LIVE_DETAIL || l->mode == LIVE_IOWAIT || l->mode == LIVE_LATENCY) {
                 detail_key(l, action);
                 return;
         }

@@ -1,5 +1,6 @@
 /*
- * What the live screen shows of the past: per core the load and the letter of its wa (iowait_letter) of the last reports.
+ * What the live screen shows of the past: per core the load and the letter of its wa (iowait_letter) of the last reports; and which devices
+ * were used in it.
  *
  * It is filled by each report, and at the start from what the ring of a running daemon still holds, in steps of the interval: so a
  * person who opens the screen during an incident sees how it began. A private watopd has no past.
@@ -15,6 +16,8 @@ enum { FRAMES_MOST = 20000 }; /* a look back ends here, whatever the ring holds:
 
 void live_remember(struct live *l, const struct state *state)
 {
+        device_seen_note(&l->devices, state);
+        live_latency_note(l, state);
         const struct column *load = metric_column(VIEW_CPU, "load");
         for (size_t i = 0; i < state_count(state, SCOPE_CPU); i++) {
                 const struct state_row *row = state_at(state, SCOPE_CPU, i);

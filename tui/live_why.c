@@ -24,7 +24,7 @@ static struct {
 static bool same_question(const struct live *l)
 {
         why_history_ask(&own.asked, &l->tally, &l->verdict);
-        return strcmp(own.asked.device, own.history.device) == 0 && own.asked.writes == own.history.writes;
+        return strcmp(own.asked.device, own.history.device) == 0 && own.asked.way == own.history.way;
 }
 
 /* Bring the history up to the state that is shown. */

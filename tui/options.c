@@ -41,6 +41,10 @@ static const struct option_entry format_entries[] = {
         {CODE_FORMAT, "format", "FORMAT", "text (default), csv or json"},
         {0},
 };
+static const struct option_entry export_entries[] = {
+        {CODE_FORMAT, "format", "FORMAT", "csv (default) or json"},
+        {0},
+};
 static const struct option_entry answer_entries[] = {
         {CODE_FORMAT, "format", "FORMAT", "text (default) or json"},
         {0},
@@ -234,7 +238,7 @@ static void help(const struct option_set *set)
         printf("usage: watop%s%s %s\n\n%s\n\n", set->verb ? " " : "", set->verb ? set->verb : "", set->synopsis, set->text);
         help_entries_of(set->entries);
         if (set->groups & OPTIONS_FORMAT)
-                help_entries_of(format_entries);
+                help_entries_of(set->groups & OPTIONS_PART ? export_entries : format_entries);
         if (set->groups & OPTIONS_ANSWER)
                 help_entries_of(answer_entries);
         if (set->groups & OPTIONS_SOURCE)
@@ -245,8 +249,9 @@ static void help(const struct option_set *set)
                 help_entries_of(part_entries);
         help_entries_of(help_entries);
         if (set->groups & OPTIONS_TIMES)
-                printf("\nINTERVAL: a number with ms, s, m or h; seconds without. Alone it goes on until\n"
-                       "Ctrl-C; without it, one report over 1 s.\n");
+                printf("\nINTERVAL: a number with ms, s, m or h; seconds without.%s",
+                       set->groups & (OPTIONS_LOG | OPTIONS_SOURCE) ? " Alone it goes on until\nCtrl-C; without it, one report over 1 s.\n"
+                       : "\n");
 }
 
 /* ---- parsing ------------------------------------------------------------------------------------------------------------------------- */
@@ -316,7 +321,8 @@ static int common_option(struct parser *parser, int code, const char *value)
                 return 0;
         case CODE_FORMAT:
                 if (option_format(value, &options->format) < 0)
-                        return options_error(parser->set->verb, "unknown format '%s': text, csv or json", value);
+                        return options_error(parser->set->verb, "unknown format '%s': %s", value,
+                                             parser->set->groups & OPTIONS_ANSWER ? "text or json" : "text, csv or json");
                 return 0;
         default:
                 return parser->set->option(parser->set->own, code, value);

@@ -2,9 +2,9 @@
  * `watop replay FILE`: the live screen over a log. Contract: replay.h.
  *
  * Played at its true speed, a report is shown as long after the one before as it was recorded after it, by the recorder's monotonic clock;
- * errors do not add up. Where nothing was recorded (suspend, a stopped recorder, damage) nobody waits for it: the gap is said, and playing goes
- * on behind it. When pictures cannot be drawn as fast as asked, reports are passed over, never slowed down. At the end of a log that grows it
- * waits for the next frame, so it is then a live screen, too.
+ * errors do not add up. Where nothing was recorded (suspend, a stopped recorder, damage) nobody waits for it: the gap is said, and playing
+ * goes on behind it. When pictures cannot be drawn as fast as asked, reports are passed over, never slowed down. At the end of a log that
+ * grows it waits for the next frame, so it is then a live screen, too.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "tui/clean.h"
+#include "tui/log_files.h"
 #include "tui/options.h"
 #include "tui/replay_own.h"
 #include "tui/screen.h"
@@ -81,6 +82,7 @@ static void forget_strips(struct live *l)
                 return;
         memset(l->history, 255, sizeof l->history);
         memset(l->parts, 0, sizeof l->parts);
+        heat_clear(&l->heat);
         l->replay->fresh = false;
 }
 
@@ -461,7 +463,7 @@ static int begin(struct live *l, const struct own_options *own)
 static int open_log(struct live *l, const struct options *options, const struct own_options *own, char *why, size_t size)
 {
         struct replay *r = l->replay;
-        int e = log_open(r->path, &r->log);
+        int e = log_files_open(r->path, &r->log);
 
         if (e == 0)
                 e = log_get_info(r->log, &r->info);
@@ -484,7 +486,8 @@ int replay_main(int argc, char **argv)
         char why[512] = "";
         int ended_by = 0;
         const struct option_set set = {
-                .verb = "replay", .synopsis = "[OPTION...] FILE [INTERVAL]", .groups = OPTIONS_TIMES, .entries = entries, .option = take_option,
+                .verb = "replay", .synopsis = "[OPTION...] FILE [INTERVAL]", .groups = OPTIONS_TIMES, .entries = entries,
+                .option = take_option,
                 .argument = take_argument, .own = &own,
                 .text = "The live screen over a recording: play, pause, step, jump, follow. ? shows the keys.",
         };

@@ -17,6 +17,7 @@ struct past {
         bool fresh;
         char ago[32];
         unsigned char history[HISTORY_CORES * HISTORY_STEPS], parts[HISTORY_CORES * HISTORY_STEPS]; /* of now */
+        struct heat heat;
 };
 
 static const uint64_t PATIENCE_NS = UINT64_C(2000000000);
@@ -26,6 +27,7 @@ static void forget_strips(struct live *l)
         if (l->past->fresh) {
                 memset(l->history, 255, sizeof l->history);
                 memset(l->parts, 0, sizeof l->parts);
+                heat_clear(&l->heat);
         }
         l->past->fresh = false;
 }
@@ -42,6 +44,7 @@ void past_leave(struct live *l)
                 return;
         memcpy(l->history, l->past->history, sizeof l->history);
         memcpy(l->parts, l->past->parts, sizeof l->parts);
+        l->heat = l->past->heat;
         reel_free(l->past->reel);
         free(l->past);
         l->past = NULL;
@@ -66,6 +69,7 @@ static bool open_past(struct live *l)
         }
         memcpy(l->past->history, l->history, sizeof l->history);
         memcpy(l->past->parts, l->parts, sizeof l->parts);
+        l->past->heat = l->heat;
         if (reel_new(cursor, ring_schema(ring), info.tick_ns, l->look.interval_ns, &l->past->reel) < 0) {
                 past_leave(l);
                 return false;
@@ -93,7 +97,8 @@ static void step_back(struct live *l)
         bool first = !l->past;
 
         if (first && !open_past(l)) {
-                snprintf(l->note, sizeof l->note, "nothing to go back to%s", l->captured ? ": a captured machine's trees are read once" : "");
+                snprintf(l->note, sizeof l->note, "nothing to go back to%s",
+                        l->captured ? ": a captured machine's trees are read once" : "");
                 return;
         }
         struct past *past = l->past;

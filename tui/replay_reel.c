@@ -317,7 +317,7 @@ static void way_frame(struct reel *r, const struct frame_head *frame)
                         tell_passed(r);
                 base_both(r);
                 r->have_base = true;
-                r->damaged = false;
+                r->damaged = r->damaged && frame->sequence != r->base_at; /* where it should begin cannot be read */
         } else if (!r->on_way) {
                 if (frame->sequence >= r->way_at) {
                         base_both(r);

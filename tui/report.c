@@ -53,7 +53,8 @@ static int set_table(struct report_command *command, const char *value)
                         command->shape.only = i;
                         return 0;
                 }
-        return options_error("report", "no table '%s': phases, results, cores, load, devices, sar-old, fio, tasks or spread", value);
+        return options_error("report", "no table '%s': phases, results, cores, load, devices, sar-old, fio, tasks, spread, stages, bios "
+                "or sync", value);
 }
 
 static int duration_of(const char *text, size_t length, uint64_t *ns)
@@ -193,6 +194,9 @@ static int write_report(struct report_command *command, const struct report *rep
 
         if (!out)
                 return 1;
+        if (command->format == REPORT_CSV || command->shape.only >= 0) /* where the notes have no place: none may be lost */
+                for (size_t i = 0; command->options.join_count > 0 && i < report->warnings.count; i++)
+                        options_say("report", "%s", report->warnings.lines[i]);
         command->shape.width = width_of(command, out);
         command->shape.utf8 = command->format == REPORT_MARKDOWN || option_utf8();
         switch (command->format) {
@@ -245,7 +249,8 @@ int report_main(int argc, char **argv)
 {
         static const struct option_entry entries[] = {
                 {CODE_FORMAT, "format", "FORMAT", "text (default), md, csv, json or html"},
-                {CODE_TABLE, "table", "NAME", "only phases, results, cores, load, devices, sar-old, fio, tasks or spread (csv: phases)"},
+                {CODE_TABLE, "table", "NAME",
+                        "only phases, results, cores, load, devices, sar-old, fio, tasks, spread, stages, bios or sync (csv: phases)"},
                 {'o', "output", "FILE", "write it there"},
                 {CODE_FORCE, "force", NULL, "replace FILE if it is there"},
                 {'w', "wide", NULL, "all columns, whatever the terminal's width"},

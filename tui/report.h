@@ -122,7 +122,7 @@ struct report_disk_row {
 };
 
 struct report_task {
-        const struct state_row *row;  /* in `state` */
+        const struct state_row *row;  /* in `state`; NULL: processes that no sample met, of which their group's CPU time knows */
         enum report_group group;      /* WATCHED, COMMAND, or REST: the busiest of the others */
         unsigned processes;           /* joined into this line: all of one name in the group (row is the busiest of them) */
         double usr, system, guest, wait, cpu; /* sums, % of one core; NAN absent */
@@ -162,6 +162,9 @@ struct report_phase {
         struct report_task *tasks;    /* watched, then the command's, then the busiest others */
         size_t task_count;
         double groups[REPORT_GROUPS]; /* mean load; NAN where nothing is watched, or no command was recorded */
+        /* Without its group's CPU time the command is what samples saw of it, at least, and the rest what is left, at most; these are the
+         * other ends. Equal to the groups' where it is known. */
+        double command_most, rest_least;
         double own;                   /* what watopd used, % of one core; NAN not known */
         struct report_gaps gaps;
 
@@ -232,13 +235,18 @@ enum report_format { REPORT_TEXT, REPORT_MARKDOWN, REPORT_CSV, REPORT_JSON, REPO
 enum report_table {
         REPORT_TABLE_PHASES,          /* one row a phase; all others are of one phase */
         REPORT_TABLE_RESULTS, REPORT_TABLE_CORES, REPORT_TABLE_LOAD, REPORT_TABLE_DEVICES, REPORT_TABLE_SAR_OLD, REPORT_TABLE_FIO,
-        REPORT_TABLE_TASKS, REPORT_TABLE_SPREAD, REPORT_TABLES,
+        REPORT_TABLE_TASKS, REPORT_TABLE_SPREAD,
+        REPORT_TABLE_STAGES, REPORT_TABLE_BIOS, REPORT_TABLE_SYNC, /* block tracing: no rows where it was not recorded */
+        REPORT_TABLES,
 };
 extern const char *const report_table_names[REPORT_TABLES];
 /* Fill a table that table_init made. For people (text, Markdown, HTML) cells are as they are read ("91,166", "+81.1%"), and of wide
  * tables only what fits `width` columns is there (0 = all); for CSV and JSON numbers at full precision in more columns. Texts are raw. 0
  * or -ENOMEM. A table may have no rows. */
 int report_table(const struct report *, const struct report_phase *, enum report_table, enum report_format, unsigned width, struct table *);
+
+/* %util is 100 at most: its counter is no clock, and over a phase of some ms gains more than they are. Values of other columns stay. */
+struct value report_capped(const struct column *, struct value);
 
 /* "91,166"; decimals as needed to show three digits. Of a range "0.479-0.487". "-" for NAN. Returns buffer. */
 char *report_number(char *buffer, size_t size, double value);

@@ -289,6 +289,9 @@ static int phase_section(FILE *out, const struct report *report, size_t index)
                 {REPORT_TABLE_RESULTS, "Results"}, {REPORT_TABLE_LOAD, "Load by whose work it was"},
                 {REPORT_TABLE_CORES, "Cores, % of the core; SUM in % of one core"}, {REPORT_TABLE_DEVICES, "Devices"},
                 {REPORT_TABLE_FIO, "Devices as fio counts, over the whole phase"}, {REPORT_TABLE_TASKS, "Processes"},
+                {REPORT_TABLE_STAGES, "Block latency by stage, ms; share: of Q2C"},
+                {REPORT_TABLE_SYNC, "Calls that wait for data, ms; parts in %"},
+                {REPORT_TABLE_BIOS, "Who waited for the disk, ms; causes in %"},
                 {REPORT_TABLE_SPREAD, "Spread over samples"},
         };
         const struct report_phase *phase = &report->phases[index];
@@ -308,7 +311,9 @@ static int phase_section(FILE *out, const struct report *report, size_t index)
         for (size_t i = 0; phase->valid && i < sizeof tables / sizeof *tables && r == 0; i++) {
                 bool spread = tables[i].table == REPORT_TABLE_SPREAD; /* long, and seldom looked for */
                 fputs(spread ? "<details><summary>spread over samples</summary>\n" : "", out);
-                r = one_table(out, report, phase, tables[i].table, tables[i].caption);
+                r = tables[i].table == REPORT_TABLE_STAGES ? html_latency(out, phase) : 0;
+                if (r == 0)
+                        r = one_table(out, report, phase, tables[i].table, tables[i].caption);
                 fputs(spread ? "</details>\n" : "", out);
                 if (tables[i].table == REPORT_TABLE_RESULTS)
                         result_lines(out, report, phase);

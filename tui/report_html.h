@@ -59,5 +59,7 @@ int html_chart(FILE *, const struct html_axis *, const struct html_chart *);
 
 /* All plots of the page: CPU, wa, groups, cores, devices (report_html_charts.c). 0, -ENOMEM. */
 int html_charts(FILE *, const struct report *);
+/* Bars of block latency and of calls that wait for data, of a phase that is valid (report_html_stages.c). 0 or -ENOMEM. */
+int html_latency(FILE *, const struct report_phase *);
 /* Bars of results, a row a phase. */
 void html_results(FILE *, const struct report *);

@@ -108,6 +108,44 @@ static int mark_of(const struct report *report, unsigned *rounds, const char *li
         return last; /* oftener than there are rounds: the last one */
 }
 
+/* `"timestamp_ms" : 1764547200123,`: when fio wrote this object. "timestamp" is the same in seconds, for fio that has no other. */
+static bool json_time(const char *line, size_t length, double *time)
+{
+        static const struct { const char *key; double unit; } keys[] = {{"\"timestamp_ms\"", 1e-3}, {"\"timestamp\"", 1}};
+        const char *end = line + length;
+
+        while (line < end && is_blank(*line))
+                line++;
+        for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+                size_t key = strlen(keys[i].key);
+                const char *at = line + key;
+                double value = 0;
+                if ((size_t)(end - line) <= key || memcmp(line, keys[i].key, key) != 0)
+                        continue;
+                while (at < end && (is_blank(*at) || *at == ':'))
+                        at++;
+                const char *digits = at;
+                for (; at < end && *at >= '0' && *at <= '9' && at - digits < 15; at++)
+                        value = value * 10 + (*at - '0');
+                *time = value * keys[i].unit;
+                return at > digits;
+        }
+        return false;
+}
+
+/* An object's time stands within it, its results at its start: all its lines get it, from the last `{` at a line's start on. */
+static void stamp_object(struct report_joined *joined, double time)
+{
+        size_t i = joined->stamp_count;
+
+        while (i > 0 && joined->text[joined->stamps[i - 1].offset] != '{')
+                i--;
+        if (i == 0)
+                return;
+        for (i--; i < joined->stamp_count; i++)
+                joined->stamps[i].time = time;
+}
+
 static int add_line(struct report_maker *maker, struct report_joined *joined, const char *line, size_t length, unsigned *rounds, int year,
                     size_t *room)
 {
@@ -132,6 +170,8 @@ static int add_line(struct report_maker *maker, struct report_joined *joined, co
         joined->stamps[joined->stamp_count++] = stamp;
         memmove(joined->text + joined->length, line + skip, length - skip);
         joined->length += length - skip;
+        if (skip == 0 && json_time(joined->text + stamp.offset, length, &time))
+                stamp_object(joined, time);
         return 0;
 }
 

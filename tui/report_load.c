@@ -13,6 +13,9 @@
 #include "sample/word.h"
 #include "tui/device_order.h"
 
+/* % of a core, and more than frames and files read some ms apart make. */
+#define UNSEEN_LEAST 1.0
+
 enum { CORES_MAX = 8192, DEVICES_MAX = 4096, TASKS_COMMAND = 12, TASKS_REST = 5, SEEN_BITS = 1024 };
 
 const char *const report_cpu_names[REPORT_CPUS] = {"us", "sy", "ni", "id", "wa", "hi", "si", "st", "load", "wa_disk", "wa_uring",
@@ -63,37 +66,79 @@ static const struct column *device_column(size_t i)
         return columns[i];
 }
 
-static void group_loads(const struct report_maker *maker, const struct state *state, double loads[REPORT_GROUPS])
+/* What is known of whose the load was. Of the command: what samples saw of it at least, all of the cores' load but the others' at most;
+ * its group's CPU time, where that was noted, says it exactly. */
+struct loads {
+        double value[REPORT_GROUPS], command_most, rest_least;
+        double command_seen;          /* by processes in samples */
+};
+
+/* What the command's group used over the state's interval, % of a core; NAN not known. */
+static double group_load(const struct report_maker *maker, const struct state *state)
 {
-        double seconds = state_seconds(state, SCOPE_PROCESS), total, sum = 0;
+        struct state_info info = state_info(state);
+        double used = member_times_at(&maker->times, info.mono_ns) - member_times_at(&maker->times, info.base_mono_ns);
+
+        return info.mono_ns > info.base_mono_ns ? used * 100 / (double)(info.mono_ns - info.base_mono_ns) : NAN;
+}
+
+static double not_below(double value)
+{
+        return value > 0 || isnan(value) ? value : 0;
+}
+
+/* known: the command's and what is watched of it, by another account, NAN none; exact, or the least that it can be. */
+static void share_out(const struct report_maker *maker, double total, double known, bool exact, struct loads *loads)
+{
+        double *v = loads->value, others = (isnan(v[REPORT_WATCHED]) ? 0 : v[REPORT_WATCHED]) + (isnan(v[REPORT_IRQ]) ? 0 : v[REPORT_IRQ]);
+
+        if (!isnan(v[REPORT_COMMAND]) && known > v[REPORT_COMMAND])
+                v[REPORT_COMMAND] = known;
+        double command = isnan(v[REPORT_COMMAND]) ? 0 : v[REPORT_COMMAND];
+        /* Ticks of cores and times of processes differ by their rounding. */
+        v[REPORT_REST] = not_below(total - others - command);
+        loads->command_most = v[REPORT_COMMAND];
+        loads->rest_least = v[REPORT_REST];
+        if (maker->members_known && !exact && !isnan(v[REPORT_COMMAND]) && !isnan(total)) {
+                loads->command_most += v[REPORT_REST];
+                loads->rest_least = 0;
+        }
+}
+
+/* least: of the command by wait4(2), % of a core; NAN not known. */
+static void group_loads(const struct report_maker *maker, const struct state *state, double least, struct loads *loads)
+{
+        double seconds = state_seconds(state, SCOPE_PROCESS), both = 0, *v = loads->value;
 
         for (int i = 0; i < REPORT_GROUPS; i++)
-                loads[i] = NAN;
-        loads[REPORT_IRQ] = number_of(metric_value_sum(state, cpu_column(REPORT_HI), NULL, NULL)) +
+                v[i] = NAN;
+        v[REPORT_IRQ] = number_of(metric_value_sum(state, cpu_column(REPORT_HI), NULL, NULL)) +
                 number_of(metric_value_sum(state, cpu_column(REPORT_SI), NULL, NULL));
-        total = number_of(metric_value_sum(state, cpu_column(REPORT_LOAD), NULL, NULL));
         if (seconds > 0) {
                 if (maker->report->watches)
-                        loads[REPORT_WATCHED] = 0;
+                        v[REPORT_WATCHED] = 0;
                 if (maker->members_known)
-                        loads[REPORT_COMMAND] = 0;
+                        v[REPORT_COMMAND] = 0;
         }
         for (size_t i = 0; seconds > 0 && i < state_count(state, SCOPE_PROCESS); i++) {
                 const struct state_row *row = state_at(state, SCOPE_PROCESS, i);
                 enum report_group group = report_group_of(maker, row->key);
                 if (group != REPORT_REST)
-                        loads[group] += cpu_ns(row) * 1e-7 / seconds;
+                        v[group] += cpu_ns(row) * 1e-7 / seconds;
+                if (group == REPORT_WATCHED && member_has(&maker->members, row->key))
+                        both += cpu_ns(row) * 1e-7 / seconds;
         }
-        for (int i = 0; i < REPORT_REST; i++)
-                sum += isnan(loads[i]) ? 0 : loads[i];
-        loads[REPORT_REST] = total > sum ? total - sum : isnan(total) ? NAN
-                : 0; /* ticks of cores and times of processes differ by their rounding */
+        loads->command_seen = v[REPORT_COMMAND];
+        double used = group_load(maker, state);
+        bool exact = !isnan(used);
+        share_out(maker, number_of(metric_value_sum(state, cpu_column(REPORT_LOAD), NULL, NULL)), (exact ? used : least) - both, exact,
+                  loads);
 }
 
 void report_load_sample(const struct report_maker *maker, const struct report_phase *phase, const struct state *state, float *core,
                         float *total, float *device, float *group)
 {
-        double loads[REPORT_GROUPS];
+        struct loads loads;
 
         for (size_t c = 0; c < phase->core_count; c++) {
                 const struct state_row *row = state_find(state, SCOPE_CPU, (struct key){.a = phase->cores[c].number});
@@ -107,9 +152,9 @@ void report_load_sample(const struct report_maker *maker, const struct report_ph
                 for (size_t i = 0; i < REPORT_DEVICES; i++)
                         device[d * REPORT_DEVICES + i] = row ? (float)number_of(metric_value(state, row, device_column(i))) : NAN;
         }
-        group_loads(maker, state, loads);
+        group_loads(maker, state, NAN, &loads);
         for (int i = 0; i < REPORT_GROUPS; i++)
-                group[i] = (float)loads[i];
+                group[i] = (float)loads.value[i];
 }
 
 /* ---- tasks ---------------------------------------------------------------------------------------------------------------------- */
@@ -358,7 +403,10 @@ static int list_devices(struct report_phase *phase)
         device_order_fini(&order);
         for (size_t i = 0; r == 0 && i < rows; i++) { /* taken away within the phase: a loop device that a benchmark set up itself */
                 const struct state_row *row = state_at(phase->whole, SCOPE_DISK, i);
-                if (row->gone)
+                bool listed = false;
+                for (size_t d = 0; row->gone && d < phase->device_count && !listed; d++)
+                        listed = phase->devices[d].whole == row;
+                if (row->gone && !listed)
                         add_device(phase, row, 0);
         }
         return r;
@@ -391,6 +439,42 @@ static void core_means(struct report_phase *phase)
         }
 }
 
+/* What the group used beyond its processes that samples saw: a line of its own, so that the tasks add up. Not what times of reading
+ * differ by. */
+static void add_unseen(struct report_phase *phase, double unseen)
+{
+        struct report_task *grown = unseen >= UNSEEN_LEAST ? reallocarray(phase->tasks, phase->task_count + 1, sizeof *grown) : NULL;
+
+        if (!grown)
+                return;
+        phase->tasks = grown;
+        struct report_task *task = &phase->tasks[phase->task_count++];
+        *task = (struct report_task){.group = REPORT_COMMAND, .cpu = unseen, .usr = NAN, .system = NAN, .guest = NAN, .wait = NAN,
+                .rkb = NAN, .wkb = NAN, .threads = NAN, .name = "(ended between samples)"};
+        qsort(phase->tasks, phase->task_count, sizeof *phase->tasks, by_group_and_load);
+}
+
+static void group_means(const struct report_maker *maker, struct report_phase *phase)
+{
+        struct loads loads;
+        double least = NAN, seconds = report_seconds(&phase->full);
+
+        if (phase->ran && phase->state == phase->whole && phase->end_mono_ns <= phase->full.to_mono_ns && seconds > 0)
+                least = (double)(phase->user_ns + phase->system_ns) * 1e-7 / seconds; /* of children that were waited for */
+        group_loads(maker, phase->state, least, &loads);
+        memcpy(phase->groups, loads.value, sizeof phase->groups);
+        phase->command_most = loads.command_most;
+        phase->rest_least = loads.rest_least;
+        if (!isnan(loads.command_seen))
+                add_unseen(phase, loads.value[REPORT_COMMAND] - loads.command_seen);
+}
+
+/* A device that appeared meanwhile has no first reading: nothing can be said of it, and its counters since then are no means. */
+static const struct state_row *with_base(const struct state_row *row)
+{
+        return row && row->has_base ? row : NULL;
+}
+
 void report_load_means(struct report_maker *maker, struct report_phase *phase)
 {
         const struct state_row *self = state_one(phase->state, SCOPE_SELF);
@@ -401,9 +485,9 @@ void report_load_means(struct report_maker *maker, struct report_phase *phase)
         phase->share = phase->tally.load_share;
         core_means(phase);
         for (size_t i = 0; i < phase->device_count; i++)
-                phase->devices[i].used = state_find(phase->state, SCOPE_DISK, phase->devices[i].key);
+                phase->devices[i].used = with_base(state_find(phase->state, SCOPE_DISK, phase->devices[i].key));
         task_means(maker, phase);
-        group_loads(maker, phase->state, phase->groups);
+        group_means(maker, phase);
         int r = self && self->has_base ? state_delta(self, SELF_CPU_TIME, &own) : DELTA_ABSENT;
         phase->own = r == DELTA_OK && seconds > 0 ? own * 1e-7 / seconds : NAN;
 }

@@ -8,9 +8,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "tui/clean.h"
+#include "tui/utc.h"
 
 enum { TEXT = 6 * 512 + 64 };
 
@@ -67,13 +67,10 @@ static void json_number(FILE *out, const char *key, double number)
 
 static void json_time(FILE *out, const char *key, uint64_t real_ns)
 {
-        time_t seconds = (time_t)(real_ns / 1000000000);
-        struct tm tm;
-        char date[32];
+        char time[UTC_SIZE];
 
-        if (!gmtime_r(&seconds, &tm) || strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &tm) == 0)
-                snprintf(date, sizeof date, "1970-01-01T00:00:00");
-        fprintf(out, "\"%s\":\"%s.%09uZ\"", key, date, (unsigned)(real_ns % 1000000000));
+        utc_time(time, sizeof time, real_ns);
+        fprintf(out, "\"%s\":\"%s\"", key, time);
 }
 
 static void json_gaps(FILE *out, const struct report_gaps *gaps)
@@ -182,7 +179,8 @@ static int json_phase(const struct report *report, const struct report_phase *ph
         static const struct { enum report_table which; const char *key; } tables[] = {{REPORT_TABLE_RESULTS, "results"},
                 {REPORT_TABLE_CORES, "cores"}, {REPORT_TABLE_LOAD, "load"},
                 {REPORT_TABLE_TASKS, "tasks"}, {REPORT_TABLE_DEVICES, "devices"}, {REPORT_TABLE_SAR_OLD, "sar_old"},
-                        {REPORT_TABLE_FIO, "disk_stats"}, {REPORT_TABLE_SPREAD, "spread"}};
+                        {REPORT_TABLE_FIO, "disk_stats"}, {REPORT_TABLE_STAGES, "stages"}, {REPORT_TABLE_BIOS, "bios"},
+                        {REPORT_TABLE_SYNC, "sync"}, {REPORT_TABLE_SPREAD, "spread"}};
 
         json_text(out, "title", phase->title, false);
         fprintf(out, ",\"round\":%u,\"valid\":%s,\"seq\":[%" PRIu64 ",%" PRIu64 "],\"seq_full\":[%" PRIu64 ",%" PRIu64 "],", phase->round,

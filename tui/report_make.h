@@ -3,6 +3,7 @@
  * What the parts of report_open share: the open log, and who is a member. Nobody else includes this.
  */
 #include "tui/member.h"
+#include "tui/member_cpu.h"
 #include "tui/report.h"
 
 struct report_maker {
@@ -11,6 +12,7 @@ struct report_maker {
         struct report *report;
         struct member_set members, watched; /* keys of process rows */
         bool members_known;
+        struct member_times times;          /* CPU time of the command's group; empty: not known */
 };
 
 /* report_phase.c: fills a phase whose name and full.from_sequence, full.to_sequence are set. 0 or -errno. */
@@ -53,3 +55,6 @@ const struct report_stamp *report_join_at(const struct report_joined *, size_t o
 /* report_time.c: a time stamp at the line's start. Its length with the blanks behind it, 0 none; seconds since the epoch. year: where
  * the form has none. */
 size_t report_time_parse(const char *line, size_t length, int year, double *time);
+
+/* report_stages.c: whose calls waited for what, where block tracing was recorded. */
+int report_say_calls(const struct report *, struct report_lines *);

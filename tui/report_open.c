@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tui/attach_log.h"
+#include "tui/log_files.h"
 #include "tui/span.h"
 
 /* ---- lines ---------------------------------------------------------------------------------------------------------------------- */
@@ -158,18 +160,80 @@ static int read_notes(struct report_maker *maker)
         note_text(maker->log, "command", report->command, sizeof report->command);
         note_text(maker->log, "kind", report->kind, sizeof report->kind);
         note_text(maker->log, "watch", report->watch, sizeof report->watch);
-        for (char *c = report->watch; *c; c++)
-                *c = *c == '\n' ? ' ' : *c;
         report->watches = report->watch[0] != '\0';
         read_cost(report, maker->log);
         int r = read_members(maker->log, "members", &maker->members, report->rule, sizeof report->rule, &maker->members_known);
         if (r == 0)
                 r = read_members(maker->log, "watched", &maker->watched, NULL, 0, &known);
-        if (strstr(report->rule, "may be incomplete"))
+        if (r == 0)
+                r = member_times_read(&maker->times, maker->log);
+        if (strncmp(report->rule, "ancestry", 8) == 0)
                 report_lines_add(&report->warnings, "who belongs to the command was found by ancestry: it may be incomplete");
+        else if (strstr(report->rule, "may be incomplete"))
+                report_lines_add(&report->warnings, "the command had more processes than a note of the log has room for: some count as"
+                                 " others");
         if (r == 0 && report->watches && maker->watched.count == 0)
-                report_lines_add(&report->warnings, "no process of --watch %s was seen", report->watch);
+                report_lines_add(&report->warnings, "no process of --watch was seen");
         return r;
+}
+
+/* The name of a watched process, from the first phase that saw it; "" when none did. */
+static void watched_name(const struct report_maker *maker, uint64_t pid, char *name, size_t size)
+{
+        const struct report *report = maker->report;
+
+        name[0] = '\0';
+        for (size_t p = 0; p < report->phase_count; p++) {
+                const struct state *state = report->phases[p].whole;
+                for (size_t i = 0; state && i < state_count(state, SCOPE_PROCESS); i++) {
+                        const struct state_row *row = state_at(state, SCOPE_PROCESS, i);
+                        if (row->key.a == pid && member_has(&maker->watched, row->key) &&
+                            *state_text_copy(state, row, PROCESS_COMM, name, size) != '\0')
+                                return;
+                }
+        }
+}
+
+/* A watched process with this name, of which the kernel keeps 15 bytes. */
+static bool watch_seen(const struct report_maker *maker, const char *word)
+{
+        const struct report *report = maker->report;
+        char name[64];
+
+        for (size_t p = 0; p < report->phase_count; p++) {
+                const struct state *state = report->phases[p].whole;
+                for (size_t i = 0; state && i < state_count(state, SCOPE_PROCESS); i++) {
+                        const struct state_row *row = state_at(state, SCOPE_PROCESS, i);
+                        if (member_has(&maker->watched, row->key) &&
+                            strncmp(state_text_copy(state, row, PROCESS_COMM, name, sizeof name), word, 15) == 0)
+                                return true;
+                }
+        }
+        return false;
+}
+
+/* The words of --watch in one line; a number as "NAME(NUMBER)": a PID says nothing any more. */
+static void name_watches(struct report_maker *maker)
+{
+        char line[sizeof maker->report->watch] = "", words[sizeof line], name[64], *save = NULL;
+        size_t length = 0;
+
+        memcpy(words, maker->report->watch, sizeof words);
+        bool several = strchr(words, '\n') != NULL; /* of a single word it is known without its name: one may change it */
+        for (char *word = strtok_r(words, "\n", &save); word; word = strtok_r(NULL, "\n", &save)) {
+                bool number = word[strspn(word, "0123456789")] == '\0';
+                name[0] = '\0';
+                if (number)
+                        watched_name(maker, strtoull(word, NULL, 10), name, sizeof name);
+                if (several && maker->watched.count > 0 && !(number ? name[0] != '\0' : watch_seen(maker, word)))
+                        report_lines_add(&maker->report->warnings, "--watch %.100s: no such process was seen", word);
+                int n = name[0] ? snprintf(line + length, sizeof line - length, "%s%s(%s)", length ? " " : "", name, word)
+                        : snprintf(line + length, sizeof line - length, "%s%s", length ? " " : "", word);
+                if (n < 0 || length + (size_t)n >= sizeof line)
+                        break;
+                length += (size_t)n;
+        }
+        memcpy(maker->report->watch, line, sizeof line);
 }
 
 /* ---- what the log is of --------------------------------------------------------------------------------------------------------- */
@@ -220,7 +284,7 @@ static struct report_phase *add_phase(struct report *report, const char *name, u
         struct report_phase *phase = &report->phases[report->phase_count++];
         *phase = (struct report_phase){.round = round, .primary = SIZE_MAX, .latency = SIZE_MAX, .per_core = NAN, .growth = NAN,
                 .load = NAN, .own = NAN,
-                .others_least = NAN, .others_most = NAN, .tool_seconds = NAN};
+                .others_least = NAN, .others_most = NAN, .tool_seconds = NAN, .command_most = NAN, .rest_least = NAN};
         snprintf(phase->name, sizeof phase->name, "%s", name);
         if (round > 1)
                 snprintf(phase->title, sizeof phase->title, "%s#%u", name, round);
@@ -265,7 +329,28 @@ static void take_run(struct report_phase *phase, const struct run *run)
         phase->system_ns = run->system_ns;
 }
 
-/* Runs that are a phase's, and, when there are no marks, phases of their own. */
+/* Of a command that sets marks: what it did before the first one, kept only when a result is in it. In its place, so that phases stay in
+ * the order of time. */
+static int add_lead_in(struct report *report, const struct run *run)
+{
+        uint64_t first_mark = report->phases[0].full.from_sequence;
+
+        if (run->round != 1 || first_mark <= run->from || first_mark > run->to)
+                return 0;
+        for (size_t i = 0; i < report->phase_count; i++)
+                if (strcmp(report->phases[i].name, run->name) == 0)
+                        return 0;
+        struct report_phase *added = add_phase(report, run->name, 1, run->from, first_mark);
+        if (!added)
+                return -ENOMEM;
+        added->lead_in = true;
+        struct report_phase phase = *added;
+        memmove(report->phases + 1, report->phases, (report->phase_count - 1) * sizeof *report->phases);
+        report->phases[0] = phase;
+        return 0;
+}
+
+/* Runs that are a phase's, and, when there are no marks, phases of their own. A command that sets marks is one when it is asked for. */
 static int join_runs(struct report_maker *maker, bool marked)
 {
         struct report *report = maker->report;
@@ -285,6 +370,11 @@ static int join_runs(struct report_maker *maker, bool marked)
                         for (size_t i = 0; marked && i < report->phase_count; i++)
                                 if (report->phases[i].full.from_sequence == run.from)
                                         phase = &report->phases[i];
+                        if (marked && !phase && maker->options->phase && strcmp(run.name, maker->options->phase) == 0 &&
+                            !(phase = add_phase(report, run.name, (unsigned)(run.round < 1 << 20 ? run.round : 1), run.from, run.to)))
+                                return -ENOMEM;
+                        if (marked && !phase && !maker->options->phase && add_lead_in(report, &run) < 0)
+                                return -ENOMEM;
                         if (phase)
                                 take_run(phase, &run);
                         else if (run.status != 0)
@@ -443,6 +533,8 @@ static int make(struct report_maker *maker, const char *path, char *why, size_t 
         if (r == 0)
                 r = make_phases(maker);
         if (r == 0)
+                name_watches(maker);
+        if (r == 0)
                 r = report_results_make(maker, path);
         drop_left_out(maker->report);
         if (r == 0)
@@ -456,9 +548,9 @@ int report_open(const char *path, const struct report_options *options, struct r
 
         *result = NULL;
         why[0] = '\0';
-        int r = maker.report ? log_open(path, &maker.log) : -ENOMEM;
-        if (r == -EPROTO || r == -EBADMSG)
-                snprintf(why, size, "%.150s: %s", path, r == -EPROTO ? "not a log, or one of another layout" : "nothing in it can be read");
+        int r = maker.report ? log_files_open(path, &maker.log) : -ENOMEM;
+        if (r < 0)
+                snprintf(why, size, "%.150s: %s", path, attach_log_why(r));
         if (r == 0) {
                 snprintf(maker.report->path, sizeof maker.report->path, "%s", path);
                 r = make(&maker, path, why, size);
@@ -466,6 +558,7 @@ int report_open(const char *path, const struct report_options *options, struct r
         }
         free(maker.members.keys);
         free(maker.watched.keys);
+        member_times_free(&maker.times);
         if (r < 0) {
                 if (why[0] == '\0')
                         snprintf(why, size, "%.150s: %s", path, strerror(-r));

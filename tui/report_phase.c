@@ -3,6 +3,9 @@
  *
  * The log is walked up to three times: for the lists of cores, devices and tasks; for the samples; and, when something was cut, for the
  * means of the rest. Counters are read at the first and last frame only, so means are exact whatever happened to the frames between.
+ *
+ * Over a suspend, a reboot or a new watopd nothing can be computed: then the numbers are of the phase's longest part between two such
+ * places, and a warning says so. Samples are there of all parts.
  */
 #include "tui/report_make.h"
 
@@ -136,7 +139,10 @@ static int sample_step(struct walk *walk, const struct frame_head *frame, bool g
         uint64_t least = walk->maker->report->tick_ns / 2;
 
         if (gap) {
+                if (frame->mono_ns < sampling->base_ns) /* another boot: the axis goes on where it was */
+                        sampling->start_ns = frame->mono_ns - (sampling->base_ns - sampling->start_ns);
                 sampling->base_ns = frame->mono_ns;
+                state_base(walk->state);
                 return 0;
         }
         if (frame->mono_ns <= sampling->base_ns || frame->mono_ns - sampling->base_ns < least)
@@ -167,8 +173,70 @@ static int make_samples(struct report_maker *maker, struct report_phase *phase)
         if (r == 0)
                 r = walk_log(&walk);
         state_free(walk.state);
-        phase->samples.used_to = phase->samples.count;
         return r;
+}
+
+/* ---- parts ---------------------------------------------------------------------------------------------------------------------- */
+
+struct parts {
+        struct report_span now, longest;
+        unsigned count;
+};
+
+static void end_part(struct parts *parts)
+{
+        if (parts->count == 0 || report_seconds(&parts->now) > report_seconds(&parts->longest))
+                parts->longest = parts->now;
+        parts->count++;
+}
+
+static int part_step(struct walk *walk, const struct frame_head *frame, bool gap)
+{
+        struct parts *parts = walk->own;
+        struct report_span *now = &parts->now;
+
+        if (now->from_sequence == 0) /* the walk stamped its first frame only */
+                *now = *walk->span;
+        if (gap) {
+                end_part(parts);
+                stamp(frame, &now->from_sequence, &now->from_mono_ns, &now->from_real_ns);
+        }
+        stamp(frame, &now->to_sequence, &now->to_mono_ns, &now->to_real_ns);
+        return 0;
+}
+
+/* The phase's state, and in *part what it is of. */
+static int make_whole(struct report_maker *maker, struct report_phase *phase, struct report_span *part)
+{
+        struct parts parts = {.count = 0};
+        struct walk walk = {.maker = maker, .from = phase->full.from_sequence, .to = phase->full.to_sequence, .gaps = &phase->gaps,
+                .span = &phase->full, .step = part_step, .own = &parts, .state = phase->whole};
+
+        int r = walk_log(&walk);
+        *part = phase->full;
+        if (r < 0 || !walk.based)
+                return r;
+        if (parts.now.from_sequence != 0)
+                end_part(&parts);
+        if (parts.count < 2)
+                return 0;
+        *part = parts.longest;
+        report_lines_add(&maker->report->warnings, "%s: over a suspend, a reboot or a new watopd nothing can be computed: the numbers are"
+                         " of its longest part, %.1f of %.1f s", phase->title[0] ? phase->title : "the log", report_seconds(part),
+                         (double)(phase->full.to_real_ns - phase->full.from_real_ns) / 1e9);
+        state_clear(phase->whole);
+        walk = (struct walk){.maker = maker, .from = part->from_sequence, .to = part->to_sequence, .state = phase->whole};
+        return walk_log(&walk);
+}
+
+/* Samples of that part: until ramps are looked for, these are used. */
+static void use_part(struct report_samples *s, const struct report_span *part)
+{
+        while (s->used_from < s->count && s->sequence[s->used_from] <= part->from_sequence)
+                s->used_from++;
+        s->used_to = s->used_from;
+        while (s->used_to < s->count && s->sequence[s->used_to] <= part->to_sequence)
+                s->used_to++;
 }
 
 /* ---- ramps ---------------------------------------------------------------------------------------------------------------------- */
@@ -176,7 +244,8 @@ static int make_samples(struct report_maker *maker, struct report_phase *phase)
 static void cut_ramps(struct report_phase *phase)
 {
         struct report_samples *s = &phase->samples;
-        struct report_spread spread = report_spread_of(s->total + REPORT_LOAD, s->count, REPORT_CPUS);
+        struct report_spread spread = report_spread_of(s->total + s->used_from * REPORT_CPUS + REPORT_LOAD, s->used_to - s->used_from,
+                                                       REPORT_CPUS);
         double least = spread.median * RAMP_PERCENT / 100;
 
         if (spread.count < 3 || !(spread.median >= RAMP_LEAST))
@@ -192,9 +261,9 @@ static void cut_trim(struct report *report, const struct report_options *options
 {
         struct report_samples *s = &phase->samples;
         double from = (double)options->trim_ns[0] * 1e-9, to = report_seconds(&phase->full) - (double)options->trim_ns[1] * 1e-9;
-        size_t first = 0, last = s->count;
+        size_t first = s->used_from, last = s->used_to;
 
-        while (first < s->count && s->at[first] - s->length[first] < from - 1e-6)
+        while (first < last && s->at[first] - s->length[first] < from - 1e-6)
                 first++;
         while (last > first && options->trim_ns[1] > 0 && s->at[last - 1] > to + 1e-6)
                 last--;
@@ -206,29 +275,36 @@ static void cut_trim(struct report *report, const struct report_options *options
         s->used_to = last;
 }
 
-static int make_used(struct report_maker *maker, struct report_phase *phase)
+/* 0 in another boot. */
+static double seconds_between(uint64_t from, uint64_t to)
+{
+        return to > from ? (double)(to - from) / 1e9 : 0;
+}
+
+/* first and last: the samples before ramps were cut. */
+static int make_used(struct report_maker *maker, struct report_phase *phase, const struct report_span *part, size_t first, size_t last)
 {
         struct report_samples *s = &phase->samples;
-        struct walk walk = {.maker = maker, .from = phase->full.from_sequence, .to = phase->full.to_sequence, .span = &phase->used};
+        struct walk walk = {.maker = maker, .from = part->from_sequence, .to = part->to_sequence, .span = &phase->used};
+        bool cut = s->used_from != first || s->used_to != last;
 
-        phase->used = phase->full;
+        phase->used = *part;
         phase->state = phase->whole;
-        if (s->used_from == 0 && s->used_to == s->count)
-                return 0;
-        if (s->used_from > 0)
+        if (s->used_from > first)
                 walk.from = s->sequence[s->used_from - 1];
-        if (s->used_to < s->count)
+        if (s->used_to < last)
                 walk.to = s->sequence[s->used_to - 1];
-        int r = state_new(&walk.state);
-        if (r == 0)
+        int r = cut ? state_new(&walk.state) : 0;
+        if (r == 0 && cut)
                 r = walk_log(&walk);
         if (r < 0) {
                 state_free(walk.state);
                 return r;
         }
-        phase->state = walk.state;
-        phase->cut_before = (double)(phase->used.from_mono_ns - phase->full.from_mono_ns) / 1e9;
-        phase->cut_after = (double)(phase->full.to_mono_ns - phase->used.to_mono_ns) / 1e9;
+        if (cut)
+                phase->state = walk.state;
+        phase->cut_before = seconds_between(phase->full.from_mono_ns, phase->used.from_mono_ns);
+        phase->cut_after = seconds_between(phase->used.to_mono_ns, phase->full.to_mono_ns);
         return 0;
 }
 
@@ -236,29 +312,29 @@ static int make_used(struct report_maker *maker, struct report_phase *phase)
 
 int report_phase_make(struct report_maker *maker, struct report_phase *phase)
 {
-        struct walk walk = {.maker = maker, .from = phase->full.from_sequence, .to = phase->full.to_sequence, .gaps = &phase->gaps,
-                .span = &phase->full};
+        struct report_span part;
 
         int r = state_new(&phase->whole);
         if (r < 0)
                 return r;
-        walk.state = phase->whole;
-        r = walk_log(&walk);
+        r = make_whole(maker, phase, &part);
         phase->state = phase->whole;
-        phase->used = phase->full;
+        phase->used = part;
         struct state_info info = state_info(phase->whole);
-        phase->valid = r == 0 && walk.based && info.valid && info.gap <= GAP_LATE;
+        phase->valid = r == 0 && info.valid && info.gap <= GAP_LATE;
         if (r < 0 || !phase->valid)
                 return r;
         r = report_load_lists(maker, phase);
         if (r == 0)
                 r = make_samples(maker, phase);
+        use_part(&phase->samples, &part);
+        size_t first = phase->samples.used_from, last = phase->samples.used_to;
         if (r == 0 && maker->options->trim)
                 cut_trim(maker->report, maker->options, phase);
         else if (r == 0 && !maker->options->whole)
                 cut_ramps(phase);
         if (r == 0)
-                r = make_used(maker, phase);
+                r = make_used(maker, phase, &part, first, last);
         if (r == 0)
                 report_load_means(maker, phase);
         return r;

@@ -19,6 +19,8 @@
 #include <unistd.h>
 
 enum { LATE_SECONDS = 2, COMM_MAX = 15 };
+#define TOGETHER 0.1           /* of the longest pause between two results: less apart, they came together */
+#define LAST_SEEN_SECONDS 0.5  /* a process may print so long after it was seen last, or gone */
 
 struct place {
         struct result result;
@@ -61,19 +63,25 @@ static uint64_t info_number(struct log *log, const char *key)
         return 0;
 }
 
-/* FILE.out holds all of it; but only if what the log itself keeps is its end, for the file may have been replaced. */
-static bool whole_file(const char *path, const struct output *kept, struct output *all)
+/* FILE.out holds all of it; but only if what the log itself keeps is its end, for the file may have been replaced. NULL: it is in *all;
+ * else why not. */
+static const char *whole_file(const char *path, const struct output *kept, struct output *all)
 {
         char name[PATH_MAX];
         struct stat st;
         size_t got = 0;
 
         if ((size_t)snprintf(name, sizeof name, "%s.out", path) >= sizeof name)
-                return false;
+                return strerror(ENAMETOOLONG);
         int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
         if (fd < 0)
-                return false;
-        if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == kept->first + kept->length && st.st_size <= 256 << 20) {
+                return errno == ENOENT ? "is not there" : "cannot be opened";
+        bool regular = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+        if (regular && (uint64_t)st.st_size == kept->first + kept->length && st.st_size > 256 << 20) {
+                close(fd);
+                return "is larger than 256 MiB";
+        }
+        if (regular && (uint64_t)st.st_size == kept->first + kept->length) {
                 all->bytes = malloc((size_t)st.st_size + 1);
                 for (ssize_t n = 1; all->bytes && n > 0 && got < (size_t)st.st_size; got += n > 0 ? (size_t)n : 0)
                         n = read(fd, all->bytes + got, (size_t)st.st_size - got);
@@ -81,10 +89,10 @@ static bool whole_file(const char *path, const struct output *kept, struct outpu
         close(fd);
         all->length = got;
         if (all->bytes && got == kept->first + kept->length && memcmp(all->bytes + kept->first, kept->bytes, kept->length) == 0)
-                return true;
+                return NULL;
         free(all->bytes);
         *all = (struct output){0};
-        return false;
+        return "is not what this recording wrote";
 }
 
 static int own_output(struct report_maker *maker, const char *path, struct output *output)
@@ -99,13 +107,14 @@ static int own_output(struct report_maker *maker, const char *path, struct outpu
                 return -ENOMEM;
         memcpy(kept.bytes, note, length);
         kept.first = info_number(maker->log, "note_offset");
-        if (kept.first > 0 && whole_file(path, &kept, output)) {
+        const char *why = kept.first > 0 ? whole_file(path, &kept, output) : NULL;
+        if (kept.first > 0 && !why) {
                 free(kept.bytes);
                 return 0;
         }
-        if (kept.first > 0)
+        if (why)
                 report_lines_add(&maker->report->warnings,
-                                 "%.100s.out is not there: of the output only the last 1 MiB, which the log keeps, was searched", path);
+                                 "%.100s.out %s: of the output only the last 1 MiB, which the log keeps, was searched", path, why);
         *output = kept;
         return 0;
 }
@@ -315,6 +324,31 @@ static void place_stamped(const struct report_maker *maker, const struct report_
         }
 }
 
+/* No time and no mark in it at all, and one phase: there is nowhere else to put it. */
+static void place_in_only(const struct report_maker *maker, struct report_source *source, const struct report_joined *joined,
+                          struct place *places, size_t count)
+{
+        struct report *report = maker->report;
+        int only = -1;
+
+        for (size_t i = 0; i < report->phase_count; i++)
+                if (!report->phases[i].lead_in) {
+                        if (only >= 0)
+                                return;
+                        only = (int)i;
+                }
+        for (size_t i = 0; i < joined->stamp_count; i++)
+                if (!isnan(joined->stamps[i].time))
+                        return;
+        if (only < 0 || source->by_marks || count == 0)
+                return;
+        for (size_t i = 0; i < count; i++)
+                places[i].phase = only;
+        source->placed = count;
+        report_lines_add(&report->warnings, "%.150s: no times and no marks in it: its results are taken as those of the only phase",
+                         source->path);
+}
+
 static void tell_source(struct report *report, const struct report_source *source)
 {
         if (source->found == 0)
@@ -351,6 +385,9 @@ static int place_joined(struct placing *placing, const char *word)
                         place_stamped(maker, source, &joined, &placing->places[i]);
                         source->placed += placing->places[i].phase >= 0;
                 }
+                bool timed = source->placed > 0;
+                place_in_only(maker, source, &joined, placing->places + first, placing->count - first);
+                source->offset_known |= !timed && source->placed > 0; /* no clock of its had a say */
                 tell_source(maker->report, source);
         }
         results_fini(&found);
@@ -427,12 +464,49 @@ static size_t most_at_once(double *starts, double *ends, size_t count)
 }
 
 /* Results of n commands that ran together come together; of others the first one comes after an n-th of the time. Which of the two is
- * nearer? */
+ * nearer? Of those that did not all run together, who came at the same moment ran at the same time. */
 static unsigned waves_by_arrival(const struct report_phase *phase, const double *arrivals, size_t count)
 {
         double start = (double)phase->full.from_mono_ns * 1e-9, first = arrivals[0] - start, last = arrivals[count - 1] - start;
+        double longest = first;
+        unsigned waves = 1;
 
-        return first >= (1 + 1 / (double)count) / 2 * last ? 1 : (unsigned)count;
+        if (first >= (1 + 1 / (double)count) / 2 * last)
+                return 1;
+        for (size_t i = 1; i < count; i++)
+                longest = fmax(longest, arrivals[i] - arrivals[i - 1]);
+        for (size_t i = 1; i < count; i++)
+                waves += arrivals[i] - arrivals[i - 1] >= longest * TOGETHER;
+        return waves;
+}
+
+/* Fewer runs than results: a run that forks prints one for each of its jobs. Waves are then those of the runs that results came from, each
+ * in a run's time; 0: some result came in nobody's. */
+static unsigned waves_of_runs(double *starts, double *ends, size_t runs, const double *arrivals, size_t count)
+{
+        size_t used = 0, covered = 0;
+
+        for (size_t a = 0; a < count; a++) {
+                bool in_one = false;
+                for (size_t i = 0; i < runs && !in_one; i++)
+                        in_one = arrivals[a] > starts[i] && arrivals[a] <= ends[i] + LAST_SEEN_SECONDS;
+                covered += in_one;
+        }
+        if (runs == 0 || covered < count)
+                return 0;
+        for (size_t i = 0; i < runs; i++) {
+                /* Its results end it, up to the next start: one that was seen last before them, or found gone after it. */
+                double end = NAN;
+                for (size_t a = 0; a < count; a++)
+                        if (arrivals[a] > starts[i] && arrivals[a] <= ends[i] + LAST_SEEN_SECONDS)
+                                end = isnan(end) || fabs(arrivals[a] - ends[i]) < fabs(end - ends[i]) ? arrivals[a] : end;
+                if (isnan(end))
+                        continue;
+                starts[used] = starts[i];
+                ends[used++] = end;
+        }
+        size_t at_once = most_at_once(starts, ends, used);
+        return (unsigned)((used + at_once - 1) / (at_once ? at_once : 1));
 }
 
 static unsigned waves_of(const struct report_phase *phase, const struct place *places, const struct report_result *result, const char **how)
@@ -455,6 +529,8 @@ static unsigned waves_of(const struct report_phase *phase, const struct place *p
                         /* A result comes when its command ends, which is known to the ms; a process was last seen up to a tick before. */
                         at_once = most_at_once(starts, seen == n && known == n ? arrivals : ends, seen);
                         waves = (unsigned)((n + at_once - 1) / (at_once ? at_once : 1));
+                        *how = "processes";
+                } else if (known == n && (waves = waves_of_runs(starts, ends, seen, arrivals, n)) > 0) {
                         *how = "processes";
                 } else if (known == n) {
                         waves = waves_by_arrival(phase, arrivals, n);
@@ -555,7 +631,7 @@ static void growths(struct report *report)
 {
         for (size_t i = 1; i < report->phase_count; i++) {
                 struct report_phase *phase = &report->phases[i], *before = &report->phases[i - 1];
-                if (phase->primary == SIZE_MAX || before->primary == SIZE_MAX || phase->round != before->round)
+                if (phase->primary == SIZE_MAX || before->primary == SIZE_MAX || phase->round != before->round || before->lead_in)
                         continue;
                 const struct result_sum *now = &phase->results[phase->primary].sum, *then = &before->results[before->primary].sum;
                 if (strcmp(now->first->name, then->first->name) == 0 && strcmp(now->first->unit, then->first->unit) == 0 && then->value > 0)

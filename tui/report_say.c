@@ -242,7 +242,7 @@ static int say_devices(const struct report *report, struct report_lines *lines)
                 return 0;
         struct value queue = metric_value(where->state, busiest->used, metric_column(VIEW_DISK, "aqu-sz"));
         return report_lines_add(lines, "%s was busy for %.0f%% of %s, with %.1f requests open on average (busy, not necessarily full).",
-                                busiest->name, most,
+                                busiest->name, fmin(most, 100), /* its counter is no clock: over some ms it gains more than they are */
                                 where->title[0] ? where->title : "the time", queue.kind == VALUE_NUMBER ? queue.number : 0);
 }
 
@@ -254,5 +254,7 @@ int report_say(const struct report *report, struct report_lines *lines)
                 r = say_full_cores(report, lines);
         if (r == 0)
                 r = say_wa(report, lines);
-        return r < 0 ? r : say_devices(report, lines);
+        if (r == 0)
+                r = say_devices(report, lines);
+        return r < 0 ? r : report_say_calls(report, lines);
 }

@@ -11,7 +11,7 @@
 #include "tui/clean.h"
 
 const char *const report_table_names[REPORT_TABLES] = {"phases", "results", "cores", "load", "devices", "sar-old", "fio", "tasks",
-        "spread"};
+        "spread", "stages", "bios", "sync"};
 
 /* ---- numbers -------------------------------------------------------------------------------------------------------------------- */
 
@@ -140,7 +140,7 @@ static void phase_columns(const struct report *report, bool people, struct repor
                 "latency_name", "latency_min_ms", "latency_max_ms", "us_sy", "hi_si", "load", "load_share_pct", "hottest_core",
                         "hottest_load", "others_min", "others_max",
                 "wa", "wa_disk", "wa_uring", "wa_other", "evidence", "load_watched", "load_command", "load_irq", "load_rest", "watopd",
-                        "status", "late", "missed"};
+                        "status", "late", "missed", "load_command_max", "load_rest_min"};
         for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
                 report_column(columns, heads[i], 3, 0, 1);
 }
@@ -251,6 +251,8 @@ static void phase_for_machines(const struct report_phase *phase, struct table_ce
         for (size_t i = 0; i < REPORT_GROUPS; i++)
                 cells[26 + i].value = report_cell(phase->groups[i]);
         cells[30].value = report_cell(phase->own);
+        cells[34].value = report_cell(phase->command_most);
+        cells[35].value = report_cell(phase->rest_least);
 }
 
 static int phases_table(const struct report *report, enum report_format format, struct report_columns *columns)
@@ -360,6 +362,18 @@ static int results_table(const struct report *report, const struct report_phase 
 
 /* ---- load by group -------------------------------------------------------------------------------------------------------------- */
 
+/* `>` and `<` where processes that lived shorter than a sample may be missing from the command, and be in the rest. */
+static struct value group_value(const struct report_phase *phase, size_t group)
+{
+        struct value value = table_number(phase->groups[group]);
+
+        value.low = group == REPORT_REST ? phase->rest_least : value.number;
+        value.high = group == REPORT_COMMAND ? phase->command_most : value.number;
+        if (value.high - value.low >= 0.05)
+                value.mark = group == REPORT_COMMAND ? MARK_AT_LEAST : group == REPORT_REST ? MARK_AT_MOST : MARK_EXACT;
+        return value;
+}
+
 static int load_table(const struct report *report, const struct report_phase *phase, enum report_format format,
                       struct report_columns *columns)
 {
@@ -369,6 +383,8 @@ static int load_table(const struct report *report, const struct report_phase *ph
         report_column(columns, people ? "% of a core" : "load", 1, 0, 1);
         report_column(columns, people ? "% of load" : "share", people ? 0 : 3, 0, 1);
         report_column(columns, people ? "" : "names", 0, TABLE_LEFT | (people && !report->watches ? TABLE_MACHINE : 0), 2);
+        for (size_t i = 0; !people && i < 2; i++)
+                report_column(columns, i == 0 ? "load_min" : "load_max", 1, 0, 1);
         for (size_t i = 0; phase->valid && i < REPORT_GROUPS; i++) {
                 if (!isfinite(phase->groups[i]))
                         continue;
@@ -376,9 +392,15 @@ static int load_table(const struct report *report, const struct report_phase *ph
                 if (!cells)
                         return -ENOMEM;
                 cells[0].value = table_text(report_group_names[i], strlen(report_group_names[i]));
-                cells[1].value = table_number(phase->groups[i]);
-                if (phase->load > 0)
+                cells[1].value = group_value(phase, i);
+                if (phase->load > 0) {
                         cells[2].value = table_number(100 * phase->groups[i] / phase->load);
+                        cells[2].value.mark = cells[1].value.mark;
+                }
+                if (!people) {
+                        cells[4].value = table_number(cells[1].value.low);
+                        cells[5].value = table_number(cells[1].value.high);
+                }
                 if (i == REPORT_WATCHED)
                         cells[3].value = table_text(report->watch, strlen(report->watch));
                 else if (people)
@@ -470,6 +492,9 @@ int report_table(const struct report *report, const struct report_phase *phase, 
         case REPORT_TABLE_FIO: r = report_table_fio(phase, format, &columns); break;
         case REPORT_TABLE_TASKS: r = report_table_tasks(phase, format, &columns); break;
         case REPORT_TABLE_SPREAD: r = spread_table(phase, format, &columns); break;
+        case REPORT_TABLE_STAGES: case REPORT_TABLE_BIOS: case REPORT_TABLE_SYNC:
+                r = report_table_latency(phase, which, format, &columns);
+                break;
         default: return -EINVAL;
         }
         if (r == 0 && report_for_people(format))

@@ -24,3 +24,5 @@ int report_table_cores(const struct report_phase *, enum report_format, struct r
 int report_table_devices(const struct report_phase *, enum view_id, enum report_format, struct report_columns *);
 int report_table_fio(const struct report_phase *, enum report_format, struct report_columns *);
 int report_table_tasks(const struct report_phase *, enum report_format, struct report_columns *);
+/* report_stages.c: REPORT_TABLE_STAGES, REPORT_TABLE_BIOS, REPORT_TABLE_SYNC. */
+int report_table_latency(const struct report_phase *, enum report_table, enum report_format, struct report_columns *);

@@ -78,6 +78,13 @@ static struct table_cell *device_row(const struct report_disk_row *device, bool 
         return cells;
 }
 
+struct value report_capped(const struct column *column, struct value value)
+{
+        if (value.kind == VALUE_NUMBER && strcmp(column->head, "%util") == 0 && value.number > 100)
+                value.number = value.low = value.high = 100;
+        return value;
+}
+
 int report_table_devices(const struct report_phase *phase, enum view_id id, enum report_format format, struct report_columns *columns)
 {
         const struct view_info *view = metric_view(id);
@@ -95,7 +102,7 @@ int report_table_devices(const struct report_phase *phase, enum view_id id, enum
                         return -ENOMEM;
                 for (size_t i = 0; device->used && i < view->count; i++)
                         cells[1 + i].value = view->columns[i].op == OP_WORD ? device_word(phase->state, device->used, columns->table)
-                                : metric_value(phase->state, device->used, &view->columns[i]);
+                                : report_capped(&view->columns[i], metric_value(phase->state, device->used, &view->columns[i]));
         }
         return 0;
 }
@@ -192,7 +199,8 @@ int report_table_tasks(const struct report_phase *phase, enum report_format form
                 cells[0].value = table_text(report_group_names[task->group], strlen(report_group_names[task->group]));
                 if (task->processes == 1)
                         cells[1].value = table_number((double)task->row->key.a);
-                cells[2].value = table_number(task->processes);
+                if (task->processes > 0) /* else who ended between samples: nobody knows how many */
+                        cells[2].value = table_number(task->processes);
                 for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++)
                         cells[3 + n].value = report_cell(numbers[n]);
                 cells[8].value = table_text(task->cores[0] ? task->cores : NULL, strlen(task->cores));

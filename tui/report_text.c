@@ -284,7 +284,7 @@ static bool wants(const struct sink *sink, enum report_table which)
 static void phase_part(struct sink *sink, const struct report_phase *phase)
 {
         static const enum report_table after[] = {REPORT_TABLE_LOAD, REPORT_TABLE_TASKS, REPORT_TABLE_DEVICES, REPORT_TABLE_SAR_OLD,
-                REPORT_TABLE_FIO, REPORT_TABLE_SPREAD};
+                REPORT_TABLE_FIO, REPORT_TABLE_STAGES, REPORT_TABLE_SYNC, REPORT_TABLE_BIOS, REPORT_TABLE_SPREAD};
         const struct report_shape *shape = sink->shape;
 
         phase_title(sink, phase);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "sample/iowait.h"
+#include "sample/wchan.h"
 #include "sample/word.h"
 #include "tui/clean.h"
 
@@ -82,7 +83,8 @@ static void add_evidence(const struct state_row *row, double sums[IOWAIT_NONE + 
         }
 }
 
-const char *tally_evidence(const struct state *state, const struct state_row *only, bool (*keep)(const struct state_row *, void *), void *own)
+const char *tally_evidence(const struct state *state, const struct state_row *only, bool (*keep)(const struct state_row *, void *),
+        void *own)
 {
         double sums[IOWAIT_NONE + 1] = {0}, total = 0;
 
@@ -141,7 +143,7 @@ static void tally_cores(const struct state *state, struct tally *tally)
         tally->valid = tally->load.kind == VALUE_NUMBER;
 }
 
-/* ---- waiters -------------------------------------------------------------------------------------------------------------------------- */
+/* ---- waiters ------------------------------------------------------------------------------------------------------------------------- */
 
 /* "Proactor0" and "Proactor7" become "Proactor0..7"; names that differ before their number are left as the first one. */
 static void widen_names(struct tally_waiters *group, const char *name)
@@ -213,7 +215,7 @@ static int by_threads(const void *left, const void *right)
         return a->threads > b->threads ? -1 : a->threads < b->threads;
 }
 
-/* ---- tasks in D state ------------------------------------------------------------------------------------------------------------------- */
+/* ---- tasks in D state ---------------------------------------------------------------------------------------------------------------- */
 
 /* Scopes that may hold the row of one and the same task, and what says in them that it is in D state. */
 static const struct d_scope {
@@ -245,7 +247,8 @@ static const struct state_row *d_row(const struct state *state, const struct d_s
 
 bool tally_is_helper(const char *name, const char *wchan)
 {
-        return strcmp(name, "watopd") == 0 && (!wchan[0] || strcmp(wchan, "0") == 0 || strstr(wchan, "access_remote_vm") || strstr(wchan, "mmap_lock") ||
+        return strcmp(name, "watopd") == 0 && (!wchan[0] || strcmp(wchan, "0") == 0 || strstr(wchan, "access_remote_vm") ||
+                strstr(wchan, "mmap_lock") ||
                                                strstr(wchan, "rwsem_down_read"));
 }
 
@@ -288,6 +291,13 @@ static void add_task(const struct state *state, const struct state_row *row, int
         }
         if (d->cmdline != METRIC_NONE)
                 text_of(state, row, d->cmdline, task.cmdline, sizeof task.cmdline);
+        if (wchan_apart(task.wchan)) {
+                tally->apart++;
+                return;
+        }
+        enum wchan_kind kind = wchan_kind(task.wchan);
+        tally->d_device += kind == WCHAN_DEVICE;
+        tally->d_elsewhere += kind == WCHAN_ELSEWHERE || kind == WCHAN_PLAIN;
         insert_task(tally, &task);
 }
 
@@ -312,7 +322,7 @@ static void tally_tasks(const struct state *state, struct tally *tally)
         }
         qsort(tally->waiters, tally->waiter_count, sizeof tally->waiters[0], by_threads);
         /* The scan of all threads and their rows are of different moments: what was seen is not less than it was. */
-        double others = tally->dstate - tally->helpers;
+        double others = tally->dstate - tally->helpers - tally->apart;
         tally->d_tasks = others > (double)tally->task_count ? others : (double)tally->task_count;
 }
 
@@ -330,7 +340,7 @@ static void tally_top(const struct state *state, struct tally *tally)
         }
 }
 
-/* ---- devices ------------------------------------------------------------------------------------------------------------------------------ */
+/* ---- devices ------------------------------------------------------------------------------------------------------------------------- */
 
 static bool device_before(const struct tally_device *left, const struct tally_device *right)
 {
@@ -354,6 +364,21 @@ static void add_device(const struct tally_device *device, struct tally *tally)
         tally->devices[at] = *device;
 }
 
+/* Requests of each kind, and how long they took: what most of the waiting for a device was is their product. */
+static void add_ways(const struct state *state, struct tally_device *device)
+{
+        static const char *const heads[TALLY_WAYS][2] = {{"r/s", "r_await"}, {"w/s", "w_await"}, {"d/s", "d_await"}, {"f/s", "f_await"}};
+
+        for (int way = 0; way < TALLY_WAYS; way++) {
+                double done = number_of(state, device->row, VIEW_DISK, heads[way][0]);
+                double ms = number_of(state, device->row, VIEW_DISK, heads[way][1]);
+                if (done <= 0 || ms < 0)
+                        continue;
+                device->done[way] = done;
+                device->waited[way] = done * ms;
+        }
+}
+
 static void tally_devices(const struct state *state, struct tally *tally)
 {
         for (size_t i = 0, n = state_count(state, SCOPE_DISK); i < n; i++) {
@@ -362,7 +387,8 @@ static void tally_devices(const struct state *state, struct tally *tally)
                 if (row->gone || !state_now(row, DISK_KIND, &kind) || kind == 'p')
                         continue;
                 struct tally_device device = {.row = row, .whole = kind == 'w'};
-                if (device.whole && state_now(row, DISK_IOSTATS, &counted) && counted == 0 && state_now(row, DISK_SIZE, &bytes) && bytes > 0)
+                if (device.whole && state_now(row, DISK_IOSTATS, &counted) && counted == 0 && state_now(row, DISK_SIZE, &bytes) &&
+                        bytes > 0)
                         tally->uncounted++;
                 device.inflight = word_in_flight(row);
                 if (device.inflight > 0)
@@ -374,6 +400,7 @@ static void tally_devices(const struct state *state, struct tally *tally)
                 device.rate = number_of(state, row, VIEW_SHORT, "tps");
                 device.kb = number_of(state, row, VIEW_SHORT, "kB/s");
                 device.stuck = level(row, DISK_STUCK, 1e-9);
+                add_ways(state, &device);
                 tally->devices_known = tally->devices_known || device.util >= 0;
                 if (word_idle(row) || (device.util < 0 && !(device.inflight > 0)))
                         continue;
@@ -383,7 +410,7 @@ static void tally_devices(const struct state *state, struct tally *tally)
         }
 }
 
-/* ---- all -------------------------------------------------------------------------------------------------------------------------------------- */
+/* ---- all ----------------------------------------------------------------------------------------------------------------------------- */
 
 static void tally_system(const struct state *state, struct tally *tally)
 {
@@ -405,6 +432,10 @@ static void tally_system(const struct state *state, struct tally *tally)
         tally->io_full = rate(io, PRESSURE_FULL, 1e-7);
         tally->io_some_uring = rate(io, PRESSURE_SOME_URING, 1e-7);
         tally->io_full_uring = rate(io, PRESSURE_FULL_URING, 1e-7);
+        tally->io_some_uring_low = rate(io, PRESSURE_SOME_URING_MIN, 1e-7);
+        tally->io_some_uring_high = rate(io, PRESSURE_SOME_URING_MAX, 1e-7);
+        tally->io_full_uring_low = rate(io, PRESSURE_FULL_URING_MIN, 1e-7);
+        tally->io_full_uring_high = rate(io, PRESSURE_FULL_URING_MAX, 1e-7);
         tally->tracer = (int)level(state_one(state, SCOPE_SELF), SELF_TRACER, 1);
         tally->dirty = level(vm, VM_DIRTY, 1);
         tally->memory_total = total;
@@ -441,7 +472,8 @@ size_t tally_load_line(const struct tally *tally, char *line, size_t size)
                 return (size_t)snprintf(line, size, "load - of %u%%", tally->cores * 100);
         if (tally->nice.kind == VALUE_NUMBER && tally->nice.number >= 0.05)
                 snprintf(nice, sizeof nice, " + ni %.1f", tally->nice.number);
-        int n = snprintf(line, size, "load %s%% of %u%% (%.1f%%) = us+sy %s%s + hi+si %s", shown(load, sizeof load, &tally->load), tally->cores * 100,
+        int n = snprintf(line, size, "load %s%% of %u%% (%.1f%%) = us+sy %s%s + hi+si %s", shown(load, sizeof load, &tally->load),
+                tally->cores * 100,
                          tally->load_share, shown(us_sy, sizeof us_sy, &tally->us_sy), nice, shown(hi_si, sizeof hi_si, &tally->hi_si));
         return n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;
 }
@@ -449,7 +481,8 @@ size_t tally_load_line(const struct tally *tally, char *line, size_t size)
 size_t tally_wa_line(const struct tally *tally, char *line, size_t size)
 {
         char wa[32], disk[32], uring[32], other[32];
-        int n = snprintf(line, size, "wa %s = disk %s + uring %s + other %s", shown(wa, sizeof wa, &tally->wa), shown(disk, sizeof disk, &tally->disk),
+        int n = snprintf(line, size, "wa %s = disk %s + uring %s + other %s", shown(wa, sizeof wa, &tally->wa),
+                shown(disk, sizeof disk, &tally->disk),
                          shown(uring, sizeof uring, &tally->uring), shown(other, sizeof other, &tally->other));
 
         return n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;

@@ -8,7 +8,8 @@
 struct tally_waiters {           /* threads of one process in a completion-queue wait */
         char process[64];
         int pid;
-        unsigned threads, parked, proved; /* in the wait; parked for the whole tick; and nothing of theirs on a device. None with storage pending */
+        /* in the wait; parked for the whole tick; and nothing of theirs on a device. None with storage pending */
+        unsigned threads, parked, proved;
         double woke;             /* times they woke in the interval */
         unsigned first_core, last_core, cores;
         char names[64];          /* "Proactor0..7", or the one name */
@@ -20,10 +21,13 @@ struct tally_task {              /* a task in D state */
         double age;              /* seconds */
 };
 
+enum tally_way { TALLY_READ, TALLY_WRITE, TALLY_DISCARD, TALLY_FLUSH, TALLY_WAYS };
+
 struct tally_device {
         const struct state_row *row;
         char name[64], label[64]; /* label: dm or LVM name, "" if none */
         double util, queue, inflight, r_await, w_await, rate, kb; /* -1 absent */
+        double done[TALLY_WAYS], waited[TALLY_WAYS]; /* requests that ended, and ms that they took altogether, both a second; 0 none */
         double stuck;            /* seconds */
         bool whole;              /* counted in totals: neither partition nor stacked */
 };
@@ -66,6 +70,7 @@ struct tally {
         double d_seen;           /* D-state tasks that the sub-samples of the interval saw, summed; -1: none were taken */
         double io_some, io_full; /* PSI io over the interval, %; -1 absent */
         double io_some_uring, io_full_uring; /* part of them that parked io_uring threads explain; -1 not known */
+        double io_some_uring_low, io_some_uring_high, io_full_uring_low, io_full_uring_high; /* bounds of these; -1 not known */
         int tracer;              /* metric self.tracer: 0 not possible, 1 ready, 2 attached; -1 not known */
         struct tally_who who[TALLY_PARTS][TALLY_WHO]; /* largest share first */
         size_t who_count[TALLY_PARTS];
@@ -78,7 +83,11 @@ struct tally {
         struct tally_task tasks[TALLY_TASKS];        /* oldest first */
         unsigned helpers;        /* D-state threads of watopds that hang with a task they read; not in the counts */
         size_t task_count;       /* all of them, each once; may exceed TALLY_TASKS */
-        double d_tasks;          /* how many tasks are in D state, as far as is known: of all threads when they were looked at (threads_known) */
+        /* how many tasks are in D state, as far as is known: of all threads when they were looked at (threads_known) */
+        double d_tasks;
+        unsigned apart;          /* tasks in D state that wait for no I/O (wchan_apart): in none of the counts */
+        unsigned d_device;       /* of task_count: their wait channels are those of waits for block devices */
+        unsigned d_elsewhere;    /* of task_count: their wait channels never are */
         struct tally_device devices[TALLY_DEVICES];  /* busiest first, stuck ones before all */
         size_t device_count;     /* all that did something or have requests in flight */
         double in_flight;        /* over all devices, stacked ones too: 0 means that there is nothing */
@@ -88,16 +97,19 @@ struct tally {
         double top_cpu;
 };
 
-/* True for the helper thread of some watopd that reads a sick task's files and hangs with it: it is no victim, so it is not named among the waiters. */
+/* True for the helper thread of some watopd that reads a sick task's files and hangs with it: it is no victim, so it is not named among the
+ * waiters. */
 bool tally_is_helper(const char *name, const char *wchan);
 void tally_make(const struct state *, struct tally *);
 /* Parts of it: who and io. */
 void tally_who_make(const struct state *, struct tally *);
-/* How such a process reads and writes where its waits are not counted, or counted although it sleeps; NULL: not known, or by plain calls. */
+/* How such a process reads and writes where its waits are not counted, or counted although it sleeps; NULL: not known, or by plain
+ * calls. */
 const char *tally_engine(const struct tally_io *);
 /* The weakest evidence that a twentieth or more of the iowait rests on: of one core, or (only NULL) of all that `keep` lets in (NULL: all).
  * NULL when there was no iowait to split. */
 const char *tally_evidence(const struct state *, const struct state_row *only, bool (*keep)(const struct state_row *, void *), void *own);
-/* "load 309.2% of 800% (38.7%) = us+sy 211.0 + hi+si 98.2" and "wa 490.9 = disk 0.3 + uring 490.6 + other 0.0": one line each, no newline. */
+/* "load 309.2% of 800% (38.7%) = us+sy 211.0 + hi+si 98.2" and "wa 490.9 = disk 0.3 + uring 490.6 + other 0.0": one line each, no
+ * newline. */
 size_t tally_load_line(const struct tally *, char *line, size_t size);
 size_t tally_wa_line(const struct tally *, char *line, size_t size);

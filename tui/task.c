@@ -3,8 +3,8 @@
  *
  * Rows are in order of PID, a process before its threads, so that two reports can be laid side by side; --sort COLUMN puts the largest
  * first instead. Left out, as pidstat does, are tasks of which no shown column moved, but never one that waits: D state, ready to run at
- * the sample, or counted by the kernel as waiting for I/O. A task that ended within the interval has no row: nothing is left to be read of it.
- * Which rows there are does not depend on the format; JSON carries all columns whatever groups were chosen.
+ * the sample, or counted by the kernel as waiting for I/O. A task that ended within the interval has no row: nothing is left to be read of
+ * it. Which rows there are does not depend on the format; JSON carries all columns whatever groups were chosen.
  */
 #include <errno.h>
 #include <stdlib.h>

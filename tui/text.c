@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "tui/text.h"
+#include "tui/utc.h"
 
 static const uint64_t SECOND = UINT64_C(1000000000);
 
@@ -42,18 +43,6 @@ void text_init(struct text *text, const struct text_view *view, void *own, enum 
 void text_fini(struct text *text)
 {
         table_fini(&text->table);
-}
-
-/* RFC 3339 in UTC with nanoseconds: the only time of day machines get. */
-static void utc_time(char *buffer, size_t size, uint64_t real_ns)
-{
-        time_t seconds = (time_t)(real_ns / SECOND);
-        struct tm tm;
-        char date[32];
-
-        if (!gmtime_r(&seconds, &tm) || strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S", &tm) == 0)
-                snprintf(date, sizeof date, "1970-01-01T00:00:00");
-        snprintf(buffer, size, "%s.%09uZ", date, (unsigned)(real_ns % SECOND));
 }
 
 static void local_time(char *buffer, size_t size, uint64_t real_ns)
@@ -272,7 +261,8 @@ static void tell_source(const struct run *run, const char *why)
         attach_get_info(run->attach, &info);
         for (int scope = 0; scope < SCOPE_COUNT; scope++)
                 if (info.missing_scopes & SCOPE_BIT(scope))
-                        options_say(run->verb, "%s rows are not to be had from this %s", scopes[scope].name, info.from_log ? "log" : "watopd");
+                        options_say(run->verb, "%s rows are not to be had from this %s", scopes[scope].name,
+                                info.from_log ? "log" : "watopd");
 }
 
 int text_run(const struct text_view *view, void *own, struct options *options)

@@ -9,6 +9,7 @@
  */
 #include "tui/attach.h"
 #include "tui/canvas.h"
+#include "tui/heat.h"
 #include "tui/tally.h"
 #include "tui/verdict.h"
 
@@ -29,6 +30,7 @@ struct panel_line {
 };
 
 /* Everything a view may look at. */
+struct device_seen;
 struct why_context;
 struct look {
         const struct state *state;     /* NULL until the first frame */
@@ -43,6 +45,9 @@ struct look {
         int choose;                    /* column under the cursor while `s` is open; -2 = not open */
         const unsigned char *history;  /* HISTORY_CORES x HISTORY_STEPS loads in %, oldest first; 255 = none */
         const unsigned char *parts;    /* the same of iowait_letter; NULL or 0 = none */
+        const struct device_seen *devices; /* which were used in that past; NULL = not known */
+        const struct latency *latency; /* of this interval, and its past: for the view behind l; NULL elsewhere */
+        const struct heat *heat;
         const struct look_place *place; /* a recording; NULL = this machine, now */
         const char *ago;               /* "12 s ago": the ring's past; NULL = now */
         const struct why_context *why; /* for the panel behind w (tui/why.h); NULL = only what the state says */
@@ -141,8 +146,20 @@ size_t detail_draw(const struct look *, struct key process, size_t top, struct c
 
 /* The iowait view (view_iowait.c): cores and who waited on them, from line `top` on. Returns how many values of `top` make a difference. */
 size_t iowait_draw(const struct look *, size_t top, struct canvas *);
-/* What most of a core's wa was in the state's interval, for the strip: W disk, w partly disk, ? other, . io_uring, blank none, 0 not known. */
+/* What most of a core's wa was in the state's interval, for the strip: W disk, w partly disk, ? other, . io_uring, blank none, 0 not
+ * known. */
 unsigned char iowait_letter(const struct state *, const struct state_row *core);
+
+/* The latency view (view_latency.c): what is chosen in it, and how far it is scrolled. */
+struct latency_pick {
+        bool chosen;                   /* a device and direction; else the one with the most time is shown */
+        uint32_t device;
+        uint8_t direction, stage;      /* stage: of the heat map */
+        size_t top, most, page;        /* of the lists: first line, last `top` that makes a difference, lines shown */
+};
+void latency_draw(const struct look *, struct latency_pick *, struct canvas *);
+/* The Q2C line that is chosen, or that with the most time; NULL: there is none. */
+const struct latency_line *latency_picked(const struct latency *, const struct latency_pick *);
 
 /* Where everything goes: areas do not overlap and lie inside the screen; one with rows 0 is not drawn. */
 struct layout {

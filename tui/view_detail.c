@@ -424,7 +424,8 @@ static void put_foot(const struct look *look, struct canvas *c, size_t count, si
                 canvas_put(c, c->rows - 1, 0, c->cols, STYLE_STRONG, look->note);
         else
                 canvas_format(c, c->rows - 1, 0, c->cols, STYLE_DIM, "%sEsc or q: back   Space: %s%s",
-                        look->gone_seconds < 0 ? "" : look->source && look->source->stopped ? "watopd does not answer   " : "watopd is gone   ",
+                        look->gone_seconds < 0 ? "" : look->source &&
+                        look->source->stopped ? "watopd does not answer   " : "watopd is gone   ",
                         look->paused ? "go on (paused)" : "pause", count > (size_t)rows + top || top > 0 ? "   Up Down: scroll" : "");
 }
 

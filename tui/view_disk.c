@@ -2,7 +2,8 @@
  * The panel of block devices: columns of iostat -x as far as the width goes, what is in flight, and the state in a word.
  *
  * Whole devices stand in the kernel's order, each with the devices stacked on it (dm, md, loop) indented below; partitions are left
- * out. Idle ones are left out when room is short, but never one with requests in flight; a stuck one stands on top.
+ * out, and so are devices that were never used, stacked ones also when they were not in the past that the screen shows. Idle ones are left
+ * out when room is short, but never one with requests in flight; a stuck one stands on top.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 
 #include "sample/word.h"
 #include "tui/device_order.h"
+#include "tui/device_seen.h"
 #include "tui/view.h"
 
 enum { KEY_LEAST = 6, KEY_MOST = 28, DEPTH_MOST = 6 };
@@ -20,6 +22,21 @@ static bool ever_used(const struct state_row *row)
         state_now(row, DISK_READS, &reads);
         state_now(row, DISK_WRITES, &writes);
         return reads + writes > 0;
+}
+
+/* A disk that was used since it is there keeps its line. What is made of files or of other devices (loop, dm, md), or has no medium, has
+ * one while it has requests and for as long as the strips of the cores reach back: there are many of them, used once and then no more. */
+static bool has_place(const struct look *look, const struct state_row *row)
+{
+        uint64_t bytes = 1;
+
+        if (word_in_flight(row) > 0)
+                return true;
+        state_now(row, DISK_SIZE, &bytes);
+        if (!look->devices || (device_kind(row) != 's' && bytes > 0))
+                return ever_used(row);
+        return (row->has_base && !word_idle(row)) || device_seen_used(look->devices, row, state_info(look->state).mono_ns,
+                HISTORY_STEPS * look->interval_ns);
 }
 
 struct walk {
@@ -36,7 +53,7 @@ static void add_device(struct walk *w, const struct state_row *row, unsigned dep
         bool idle = word_idle(row);
         if (!panel_matches(w->look, row, w->panel->filter))
                 return;
-        if (!w->look->idle && !ever_used(row) && !(word_in_flight(row) > 0)) {
+        if (!w->look->idle && !has_place(w->look, row)) {
                 w->panel->hidden++;
                 return;
         }
@@ -51,8 +68,8 @@ static void add_device(struct walk *w, const struct state_row *row, unsigned dep
         line->has_own = !idle; /* used by `draw` to leave idle ones out */
 }
 
-/* Partitions share their disk's line. So do the hidden paths of an NVMe head, except while they have requests in flight: older kernels do not count
- * those at the head. */
+/* Partitions share their disk's line. So do the hidden paths of an NVMe head, except while they have requests in flight: older kernels do
+ * not count those at the head. */
 static bool has_line(const struct state_row *row)
 {
         char kind = device_kind(row);

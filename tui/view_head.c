@@ -11,6 +11,7 @@
 
 #include "tui/clean.h"
 #include "tui/view.h"
+#include "tui/why.h"
 
 enum { PARTS = 12, SHORT_SCREEN = 8, TALL_SCREEN = 30 };
 
@@ -249,8 +250,13 @@ static void pressure_text(const struct tally *t, char *out, size_t size)
         if (t->io_some < 1)
                 return;
         int used = snprintf(out, size, "PSI io %.0f%%", t->io_some);
-        if (t->io_some_uring >= 0.5 && used > 0 && (size_t)used < size)
-                snprintf(out + used, size - (size_t)used, " (%.0f io_uring)", t->io_some_uring < t->io_some ? t->io_some_uring : t->io_some);
+        struct why_part part = {t->io_some, t->io_some_uring, t->io_some_uring_low, t->io_some_uring_high};
+        struct value value;
+        char shown[32];
+        if (used <= 0 || (size_t)used >= size || !why_part_value(t, &part, &value) || value.number < 0.5)
+                return;
+        value_format(shown, sizeof shown, &value, 0);
+        snprintf(out + used, size - (size_t)used, " (%s io_uring)", shown);
 }
 
 static void load_line(const struct look *look, struct canvas *c, int row)

@@ -67,8 +67,8 @@ void help_draw(const struct look *look, struct canvas *c, size_t top)
                         n < help_lines() ? "Down or PgDn: more; any other key leaves" : "any key leaves");
 }
 
-/* One line of `why`, continued below its first word's column when the screen is narrow: what is behind the edge may be the answer. Returns the row
- * after it. */
+/* One line of `why`, continued below its first word's column when the screen is narrow: what is behind the edge may be the answer. Returns
+ * the row after it. */
 static int draw_wrapped(struct canvas *c, int row, int last, enum style style, const char *line)
 {
         enum { INDENT = 7 };

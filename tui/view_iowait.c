@@ -110,7 +110,8 @@ static bool take_waiter(const struct page *p, const struct state_row *row, struc
         who->real = state == 'D' || witness == 5 || who->part[1] > who->part[2] || who->part[3] > who->part[2];
         bool lasts = state_now(row, WAITER_SINCE, &since) && state_info(p->state).boot_ns > since + UINT64_C(1000000000);
         who->rank = who->real && (who->part[0] >= 1 || (who->part[0] < 0 && lasts)) ? 0 : who->part[0] >= 0 ? 1 : who->real ? 2 : 3;
-        return who->part[0] >= 0.05 || (who->part[0] < 0 && (witness >= COUNTED || (state == 'D' && wchan_kind(channel) != WCHAN_PLAIN)));
+        bool io = state == 'D' && wchan_kind(channel) != WCHAN_PLAIN && !wchan_apart(channel);
+        return who->part[0] >= 0.05 || (who->part[0] < 0 && (witness >= COUNTED || io));
 }
 
 /* Real waits first, so that a reactor never hides one; then the largest share. */
@@ -378,7 +379,8 @@ static void draw_foot(const struct look *look, struct canvas *c, bool scroll)
 {
         const char *legend = "W mostly disk  w partly  ? other  . io_uring";
         bool stopped = look->source && look->source->stopped;
-        const char *gone = look->gone_seconds < 0 ? look->paused ? "PAUSED   " : "" : stopped ? "watopd does not answer   " : "watopd is gone   ";
+        const char *gone = look->gone_seconds < 0 ? look->paused ? "PAUSED   " : "" : stopped ? "watopd does not answer   " :
+                "watopd is gone   ";
         int row = c->rows - 1;
         if (look->note) {
                 canvas_put(c, row, 0, c->cols, STYLE_STRONG, look->note);

@@ -1,8 +1,8 @@
 /*
  * The panel of processes, with their threads below them when asked: pidstat's columns, user, unit, state, threads, command.
  *
- * Never hidden as idle: what runs, is ready to run, sits in D state, or counts as waiting for I/O. A process that has been in D for a second or more, or has a
- * thread that has, stands on top whatever the order, with where it sleeps and for how long behind its name.
+ * Never hidden as idle: what runs, is ready to run, sits in D state, or counts as waiting for I/O. A process that has been in D for a
+ * second or more, or has a thread that has, stands on top whatever the order, with where it sleeps and for how long behind its name.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,14 +91,16 @@ static void find_waits(const struct look *look)
         for (size_t i = 0; i < state_count(look->state, SCOPE_PROCESS); i++) {
                 const struct state_row *row = state_at(look->state, SCOPE_PROCESS, i);
                 if (!row->gone && state_now(row, PROCESS_STATE, &code) && code == 'D')
-                        add_wait(look, (struct wait){row->key.a, row->key.a, seconds_since(look, row, PROCESS_SINCE), row, PROCESS_WCHAN, PROCESS_COMM});
+                        add_wait(look, (struct wait){row->key.a, row->key.a, seconds_since(look, row, PROCESS_SINCE), row, PROCESS_WCHAN,
+                                PROCESS_COMM});
         }
         for (size_t i = 0; i < state_count(look->state, SCOPE_WAITER); i++) {
                 const struct state_row *row = state_at(look->state, SCOPE_WAITER, i);
                 if (!is_counted(row) || !state_now(row, WAITER_TGID, &tgid))
                         continue;
                 bool d = state_now(row, WAITER_STATE, &code) && code == 'D';
-                add_wait(look, (struct wait){tgid, row->key.a, d ? seconds_since(look, row, WAITER_SINCE) : 0, row, WAITER_WCHAN, WAITER_COMM});
+                add_wait(look, (struct wait){tgid, row->key.a, d ? seconds_since(look, row, WAITER_SINCE) : 0, row, WAITER_WCHAN,
+                        WAITER_COMM});
         }
         if (wait_count > 1)
                 qsort(waits, wait_count, sizeof *waits, by_tgid);
@@ -263,7 +265,8 @@ static int unit_room(const struct panel *p, const struct look *look, int cols)
 {
         size_t length = 0;
         for (size_t i = 0; cols >= WIDE && i < p->count; i++)
-                if (p->lines[i].row->scope == SCOPE_PROCESS && state_text(look->state, p->lines[i].row, PROCESS_UNIT, &length) && length > 0)
+                if (p->lines[i].row->scope == SCOPE_PROCESS && state_text(look->state, p->lines[i].row, PROCESS_UNIT, &length) &&
+                        length > 0)
                         return 1 + UNIT_WIDTH;
         return 0;
 }
@@ -276,7 +279,8 @@ static int command_room(const struct look *look, int cols)
         return cols >= WIDE ? 24 + (cols - WIDE) / 8 : cols >= MEDIUM ? 16 : 10;
 }
 
-static void draw_key(struct panel *p, const struct look *look, const struct panel_line *line, struct canvas *c, int row, int pid, bool units)
+static void draw_key(struct panel *p, const struct look *look, const struct panel_line *line, struct canvas *c, int row, int pid,
+        bool units)
 {
         char number[24];
         int cols = c->clip.cols;

@@ -221,8 +221,8 @@ int why_main(int argc, char **argv)
         uint64_t steps = all ? UINT64_MAX : own.span_ns < UINT64_C(2000000000) ? 1 : own.span_ns / UINT64_C(1000000000);
         options.attach.log_now = all;
         options.attach.interval_ns = all ? UINT64_C(1000000000) : own.span_ns / steps;
-        options.attach.scopes = SCOPE_BIT(SCOPE_SYSTEM) | SCOPE_BIT(SCOPE_CPU) | SCOPE_BIT(SCOPE_DISK) | SCOPE_BIT(SCOPE_PROCESS) | SCOPE_BIT(SCOPE_WAITER) |
-                                SCOPE_BIT(SCOPE_VM) | SCOPE_BIT(SCOPE_PRESSURE) | SCOPE_BIT(SCOPE_SELF);
+        options.attach.scopes = SCOPE_BIT(SCOPE_SYSTEM) | SCOPE_BIT(SCOPE_CPU) | SCOPE_BIT(SCOPE_DISK) | SCOPE_BIT(SCOPE_PROCESS) |
+                                SCOPE_BIT(SCOPE_WAITER) | SCOPE_BIT(SCOPE_VM) | SCOPE_BIT(SCOPE_PRESSURE) | SCOPE_BIT(SCOPE_SELF);
         options.attach.leases = LEASE_RINGS;
         if (own.verbose || options.format == FORMAT_JSON) /* several files a group: only where it is shown */
                 options.attach.scopes |= SCOPE_BIT(SCOPE_CGROUP);

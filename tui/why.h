@@ -44,8 +44,12 @@ struct why_group {
 };
 /* Most stalled first, without the root and without parents of which a child says as much. How many there are. */
 size_t why_groups(const struct state *, struct why_group *, size_t max);
-/* " (99 of it io_uring)": as sure as the io_uring part of wa; "" where nothing is known of io_uring, or nothing of it is there. */
-void why_pressure(const struct tally *, double whole, double part, char *text, size_t size);
+/* The io_uring part of a stall, with the mark of its bounds (low, high; -1: none are known, so it is an estimate). False where nothing is
+ * known of io_uring, or nothing of it is there. */
+struct why_part { double whole, part, low, high; };
+bool why_part_value(const struct tally *, const struct why_part *, struct value *);
+/* The same as " (99 of it io_uring)"; "" where that is false. */
+void why_pressure(const struct tally *, const struct why_part *, char *text, size_t size);
 /* -v: cores, who caused which part, waiters, control groups, evidence, load average. On standard output. */
 void why_details(const struct state *, const struct tally *, const struct verdict *, const struct why_context *);
 /* The same as one JSON object on standard output, with its newline. */

@@ -238,8 +238,9 @@ static void print_groups(const struct state *state, const struct tally *tally)
         for (size_t i = 0; i < count && i < SHOWN; i++) {
                 const struct why_group *group = &groups[i];
                 char some[64], full[64], path[300], whole[32];
-                why_pressure(tally, group->some, group->some_uring, some, sizeof some);
-                why_pressure(tally, group->full, group->full_uring, full, sizeof full);
+                /* on which cores a group's tasks stalled is known of waiters only: always an estimate */
+                why_pressure(tally, &(struct why_part){group->some, group->some_uring, -1, -1}, some, sizeof some);
+                why_pressure(tally, &(struct why_part){group->full, group->full_uring, -1, -1}, full, sizeof full);
                 clean_screen(path, sizeof path, group->path, strlen(group->path), option_utf8(), 200, NULL);
                 text_of(group->full, whole);
                 printf("group  io some %.1f%%%s, full %s%%%s: %s\n", group->some, some, whole, full, path);

@@ -40,13 +40,15 @@ static enum why_kind kind_of(double wa, double disk, double uring, double other)
 
 static float await_of(const struct why_history *history, const struct state *state)
 {
+        static const char *const heads[TALLY_WAYS] = {"r_await", "w_await", "d_await", "f_await"};
+
         for (size_t i = 0, n = history->device[0] ? state_count(state, SCOPE_DISK) : 0; i < n; i++) {
                 const struct state_row *row = state_at(state, SCOPE_DISK, i);
                 size_t length = 0;
                 const char *name = row->gone ? NULL : state_text(state, row, DISK_NAME, &length);
                 if (!name || length != strlen(history->device) || memcmp(name, history->device, length) != 0)
                         continue;
-                struct value value = metric_value(state, row, metric_column(VIEW_DISK, history->writes ? "w_await" : "r_await"));
+                struct value value = metric_value(state, row, metric_column(VIEW_DISK, heads[history->way]));
                 return value.kind == VALUE_NUMBER ? (float)value.number : -1;
         }
         return -1;
@@ -58,11 +60,11 @@ void why_history_ask(struct why_history *history, const struct tally *tally, con
 
         memset(history, 0, sizeof *history);
         history->normal = -1;
-        if (!named || !tally->device_count)
+        if (!named || verdict->device < 0)
                 return;
-        const struct tally_device *device = &tally->devices[0];
+        const struct tally_device *device = &tally->devices[verdict->device];
         snprintf(history->device, sizeof history->device, "%s", device->name);
-        history->writes = device->w_await > device->r_await;
+        verdict_way(device, &history->way);
 }
 
 void why_history_step(struct why_history *history, const struct state *state)

@@ -24,7 +24,7 @@ struct why_history {
         size_t count, first;     /* a circle: the newest WHY_STEPS */
         /* asked */
         char device[64];         /* "" none */
-        bool writes;             /* its writes, not its reads */
+        enum tally_way way;      /* which of its requests */
         /* answers of why_history_answer */
         double span;             /* seconds that were looked at */
         bool since_known, since_whole; /* it is so since since_ns; whole: since the history begins, or longer */

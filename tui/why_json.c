@@ -3,10 +3,10 @@
  */
 #include <math.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "sample/wchan.h"
 #include "tui/clean.h"
+#include "tui/utc.h"
 #include "tui/why.h"
 
 static void text(const char *key, const char *value, const char *before)
@@ -177,12 +177,11 @@ static void put_groups(const struct state *state)
 /* Wall clock as in "time"; null when it is not known. */
 static void put_time(const char *key, bool known, uint64_t real_ns)
 {
-        time_t second = (time_t)(real_ns / UINT64_C(1000000000));
-        struct tm utc;
-        char stamp[32] = "";
+        char stamp[UTC_SIZE];
 
-        if (known && gmtime_r(&second, &utc) && strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &utc) > 0)
-                printf(",\"%s\":\"%s.%09lluZ\"", key, stamp, (unsigned long long)(real_ns % UINT64_C(1000000000)));
+        utc_time(stamp, sizeof stamp, real_ns);
+        if (known)
+                printf(",\"%s\":\"%s\"", key, stamp);
         else
                 printf(",\"%s\":null", key);
 }
@@ -223,13 +222,10 @@ static void put_context(const struct tally *tally, const struct why_context *con
 void why_json(const struct state *state, const struct tally *tally, const struct verdict *verdict, const struct why_context *context)
 {
         struct state_info info = state_info(state);
-        time_t second = (time_t)(info.real_ns / UINT64_C(1000000000));
-        struct tm utc;
-        char stamp[32] = "";
+        char stamp[UTC_SIZE];
 
-        if (gmtime_r(&second, &utc))
-                strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &utc);
-        printf("{\"time\":\"%s.%09lluZ\"", stamp, (unsigned long long)(info.real_ns % UINT64_C(1000000000)));
+        utc_time(stamp, sizeof stamp, info.real_ns);
+        printf("{\"time\":\"%s\"", stamp);
         number("interval", tally->seconds, ",");
         text("answer", verdict->head, ",");
         text("line", verdict->line, ",");
@@ -253,7 +249,11 @@ void why_json(const struct state *state, const struct tally *tally, const struct
         number("psi_io_some", tally->io_some, ",");
         number("psi_io_full", tally->io_full, ",");
         number("psi_io_some_uring", tally->io_some_uring, ",");
+        number("psi_io_some_uring_min", tally->io_some_uring_low, ",");
+        number("psi_io_some_uring_max", tally->io_some_uring_high, ",");
         number("psi_io_full_uring", tally->io_full_uring, ",");
+        number("psi_io_full_uring_min", tally->io_full_uring_low, ",");
+        number("psi_io_full_uring_max", tally->io_full_uring_high, ",");
         put_waiters(tally);
         put_devices(tally);
         put_tasks(tally);

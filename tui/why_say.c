@@ -231,12 +231,15 @@ static void add_hidden(struct lines *lines, const struct tally *tally)
                 add(lines, "does   who owns the requests could not be seen");
 }
 
-static void add_devices(struct lines *lines, const struct tally *tally, const struct why_context *context)
+static void add_devices(struct lines *lines, const struct tally *tally, const struct verdict *verdict, const struct why_context *context)
 {
         size_t shown = 0;
 
-        for (size_t i = 0; i < tally->device_count && i < TALLY_DEVICES && shown < 2; i++) {
-                const struct tally_device *device = &tally->devices[i];
+        /* Two of them: the one that the answer names, and the busiest. */
+        for (int i = -1; i < (int)tally->device_count && i < TALLY_DEVICES && shown < 2; i++) {
+                if (i == verdict->device || (i < 0 && verdict->device < 0))
+                        continue;
+                const struct tally_device *device = &tally->devices[i < 0 ? verdict->device : i];
                 if (device->util < 1 && !(device->inflight > 0))
                         continue;
                 add_device(lines, device);
@@ -273,14 +276,30 @@ static void add_tasks(struct lines *lines, const struct tally *tally)
         }
 }
 
-void why_pressure(const struct tally *tally, double whole, double part, char *text, size_t size)
+bool why_part_value(const struct tally *tally, const struct why_part *p, struct value *value)
 {
-        struct value value = {.kind = VALUE_NUMBER, .mark = tally->uring.kind == VALUE_NUMBER ? tally->uring.mark : MARK_ESTIMATE,
-                .number = part < whole ? part : whole};
+        bool bounds = p->low >= 0 && p->high >= 0;
+        double number = p->part < p->whole ? p->part : p->whole, high = p->high < p->whole ? p->high : p->whole;
+
+        if (p->part < 0 || p->whole < 0)
+                return false;
+        *value = (struct value){.kind = VALUE_NUMBER, .number = number, .low = bounds ? p->low : 0, .high = bounds ? high : p->whole};
+        if (number < 0.5 && bounds && high >= 5 && tally->waiter_threads) { /* nothing, as far as is known, but it can be much */
+                value->number = high;
+                value->mark = MARK_AT_MOST;
+                return true;
+        }
+        value->mark = bounds ? metric_mark(number, value->low, value->high) : MARK_ESTIMATE;
+        return number >= 0.5 || (tally->waiter_threads && value->mark == MARK_EXACT);
+}
+
+void why_pressure(const struct tally *tally, const struct why_part *part, char *text, size_t size)
+{
+        struct value value;
         char shown[32];
 
         text[0] = '\0';
-        if (part < 0 || whole < 0 || (part < 0.5 && (!tally->waiter_threads || value.mark != MARK_EXACT)))
+        if (!why_part_value(tally, part, &value))
                 return;
         value_format(shown, sizeof shown, &value, 0);
         snprintf(text, size, " (%s of it io_uring)", shown);
@@ -292,8 +311,10 @@ static void add_pressure(struct lines *lines, const struct tally *tally)
 
         if (tally->io_some < 1)
                 return;
-        why_pressure(tally, tally->io_some, tally->io_some_uring, some, sizeof some);
-        why_pressure(tally, tally->io_full, tally->io_full_uring, full, sizeof full);
+        why_pressure(tally, &(struct why_part){tally->io_some, tally->io_some_uring, tally->io_some_uring_low, tally->io_some_uring_high},
+                     some, sizeof some);
+        why_pressure(tally, &(struct why_part){tally->io_full, tally->io_full_uring, tally->io_full_uring_low, tally->io_full_uring_high},
+                     full, sizeof full);
         if (some[0])
                 add(lines, "PSI    io some %.0f%%%s, full %.0f%%%s", tally->io_some, some, tally->io_full < 0 ? 0 : tally->io_full, full);
         else if (tally->waiter_threads)
@@ -353,7 +374,8 @@ static void add_unknown(struct lines *lines, const struct tally *tally, const st
 
 static void add_next(struct lines *lines, const struct tally *tally, const struct verdict *verdict, const struct why_context *context)
 {
-        const char *device = tally->device_count ? tally->devices[0].name : "";
+        const char *device = verdict->device >= 0 ? tally->devices[verdict->device].name : tally->device_count ? tally->devices[0].name :
+                "";
         const struct selftest_ring *ring = context ? context->ring : NULL;
 
         switch (verdict->answer) {
@@ -391,7 +413,7 @@ size_t why_evidence(const struct tally *tally, const struct verdict *verdict, co
         add_since(&lines, tally, context);
         add_waiters(&lines, tally);
         add_who(&lines, tally);
-        add_devices(&lines, tally, context);
+        add_devices(&lines, tally, verdict, context);
         add_hidden(&lines, tally);
         add_tasks(&lines, tally);
         add_pressure(&lines, tally);

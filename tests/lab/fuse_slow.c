@@ -1,15 +1,18 @@
 /*
  * A slow file server through /dev/fuse: waits that are real and on no block device. One file, PATH/file, full of zeros.
  *
- *     lab_fuse_slow --mount DIR [--delay MS] [--size MIB] [--stop N]
+ *     lab_fuse_slow --mount DIR [--delay MS] [--size MIB] [--stop N] [--keep 1]
  *
  * Each read is answered after --delay (default 20); after N reads none is answered any more (0 = at once, -1 = never stop). A file opened
- * with O_DIRECT is not cached. Needs root. At the end the mount is taken away and whoever waits gets an error.
+ * with O_DIRECT is not cached. With --keep the file can be written, in pieces of up to 128 KiB, and made safe, and reads, writes and fsyncs
+ * take --delay each, one after the other: below a loop device, a disk of known slowness. Needs root. At the end the mount is taken away and
+ * whoever waits gets an error.
  */
 #include "lab_uring.h"
 
 #include <fcntl.h>
 #include <linux/fuse.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -19,6 +22,7 @@ enum { FILE_NODE = 2, BUFFER = 1 << 20 };
 static int device;
 static long delay_ms, stop_after, reads;
 static uint64_t file_size;
+static char *kept; /* contents, with --keep */
 static const char *mount_point;
 
 static void end(int signal)
@@ -60,6 +64,10 @@ static void do_init(const struct fuse_in_header *in, const struct fuse_init_in *
         struct fuse_init_out out = {.major = FUSE_KERNEL_VERSION, .minor = FUSE_KERNEL_MINOR_VERSION, .max_readahead = 4096,
                 .max_write = 4096,
                 .max_background = 64, .congestion_threshold = 48, .time_gran = 1, .flags = arg->flags & FUSE_ASYNC_READ};
+        if (kept) {
+                out.max_write = 32 * 4096; /* what the kernel sends at most unless more is agreed upon */
+                out.flags |= arg->flags & FUSE_BIG_WRITES;
+        }
         answer(in->unique, 0, &out, sizeof out);
 }
 
@@ -72,17 +80,41 @@ static void do_lookup(const struct fuse_in_header *in, const char *name)
                 answer(in->unique, ENOENT, NULL, 0);
 }
 
+static void wait_delay(void)
+{
+        if (delay_ms)
+                nanosleep(&(struct timespec){.tv_sec = delay_ms / 1000, .tv_nsec = delay_ms % 1000 * 1000000}, NULL);
+}
+
 static void do_read(const struct fuse_in_header *in, const struct fuse_read_in *arg)
 {
         static const char zeros[BUFFER];
         uint64_t size = arg->offset >= file_size ? 0 : file_size - arg->offset;
         if (stop_after >= 0 && reads++ >= stop_after)
                 return;
-        if (delay_ms)
-                nanosleep(&(struct timespec){.tv_sec = delay_ms / 1000, .tv_nsec = delay_ms % 1000 * 1000000}, NULL);
+        wait_delay();
         if (size > arg->size)
                 size = arg->size;
-        answer(in->unique, 0, zeros, size > BUFFER ? BUFFER : (size_t)size);
+        answer(in->unique, 0, kept ? kept + (size ? arg->offset : 0) : zeros, size > BUFFER ? BUFFER : (size_t)size);
+}
+
+static void do_write(const struct fuse_in_header *in, const struct fuse_write_in *arg)
+{
+        struct fuse_write_out out = {.size = arg->size};
+
+        if (arg->size > in->len - sizeof *in - sizeof *arg || arg->offset > file_size || arg->size > file_size - arg->offset) {
+                answer(in->unique, EINVAL, NULL, 0);
+                return;
+        }
+        memcpy(kept + arg->offset, arg + 1, arg->size);
+        wait_delay();
+        answer(in->unique, 0, &out, sizeof out);
+}
+
+static void do_fsync(const struct fuse_in_header *in)
+{
+        wait_delay();
+        answer(in->unique, 0, NULL, 0);
 }
 
 static void serve(const struct fuse_in_header *in, const void *arg)
@@ -102,6 +134,18 @@ static void serve(const struct fuse_in_header *in, const void *arg)
         case FUSE_OPENDIR: answer(in->unique, 0, &opened, sizeof opened); break;
         case FUSE_READDIR: answer(in->unique, 0, NULL, 0); break;
         case FUSE_READ: do_read(in, arg); break;
+        case FUSE_WRITE:
+                if (kept)
+                        do_write(in, arg);
+                else
+                        answer(in->unique, ENOSYS, NULL, 0);
+                break;
+        case FUSE_FSYNC:
+                if (kept)
+                        do_fsync(in);
+                else
+                        answer(in->unique, ENOSYS, NULL, 0);
+                break;
         case FUSE_FORGET: case FUSE_BATCH_FORGET: case FUSE_INTERRUPT: break; /* no answer is expected */
         case FUSE_RELEASE: case FUSE_RELEASEDIR: case FUSE_FLUSH: case FUSE_ACCESS: case FUSE_DESTROY: answer(in->unique, 0, NULL,
                 0); break;
@@ -120,6 +164,11 @@ int main(int argc, char **argv)
         file_size = (uint64_t)atol(lab_option(argc, argv, "--size", "1024")) << 20;
         if (!mount_point)
                 return 2;
+        if (atol(lab_option(argc, argv, "--keep", "0"))) {
+                kept = mmap(NULL, file_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                if (kept == MAP_FAILED)
+                        return 77;
+        }
         device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
         if (device < 0)
                 return 77;

@@ -1,6 +1,6 @@
 /*
- * lab_spawn N [THREADS [AWAKE]]: N sleeping children, each with THREADS threads (1 by default), for benchmarks of what a population costs. AWAKE of them wake
- * each second and do a little.
+ * lab_spawn N [THREADS [AWAKE]]: N sleeping children, each with THREADS threads (1 by default), for benchmarks of what a population costs.
+ * AWAKE of them wake each second and do a little.
  *
  * Prints "ready" when all are asleep, then sleeps until its standard input ends or a signal comes. Children die with it
  * (PR_SET_PDEATHSIG), however it ends.

@@ -89,16 +89,19 @@ static void report(struct tick *tick, double (*before)[5], unsigned number)
         }
         for (size_t i = 0; i < e->witness_count && number > 0; i++) {
                 const struct iowait_witness *w = &e->witnesses[i];
-                printf("  witness %d of %d cpu%u parked %d ring %d verdict %d marked %d refuted %d looks %u asleep %u counted %u chance %.4f\n", w->tid, w->tgid, w->cpu, w->parked,
+                printf("  witness %d of %d cpu%u parked %d ring %d verdict %d marked %d refuted %d looks %u asleep %u counted %u chance "
+                        "%.4f\n", w->tid, w->tgid, w->cpu, w->parked,
                         w->ring, w->verdict,
                         w->marked, w->refuted, w->ring_looks, w->asleep, w->counted, w->chance);
         for (size_t k = 0; k < e->seen_count && number > 0; k++)
-                printf("  seen cpu%u d %u elsewhere %u running %u\n", e->seen[k].cpu, e->seen[k].d_state, e->seen[k].elsewhere, e->seen[k].running);
+                printf("  seen cpu%u d %u elsewhere %u running %u\n", e->seen[k].cpu, e->seen[k].d_state, e->seen[k].elsewhere,
+                        e->seen[k].running);
         }
         for (size_t k = 0; e->delay_ns && k < e->core_count && number > 0; k++)
                 printf("  delay cpu%u at most %.1f%%\n", e->cores[k].cpu, (double)e->delay_ns[k] / 1e7 / wall);
         if (number > 0)
-                printf("  samples %u full %u unresolved %u no_d %u blocked %llu d %llu device_ms %.1f flight %d%d sub %d completed %d void %d seen %d "
+                printf("  samples %u full %u unresolved %u no_d %u blocked %llu d %llu device_ms %.1f flight %d%d sub %d completed %d "
+                        "void %d seen %d "
                         "wall %.3f\n", e->samples, e->full, e->unresolved,
                         e->blocked_no_d, (unsigned long long)e->blocked_sum, (unsigned long long)e->d_sum, (double)e->device_ns / 1e6,
                                 e->in_flight_start,

@@ -1,7 +1,7 @@
 """
 CPU per sample of watopd and of its peers, as ratios of medians taken in one interleaved run.
 
-    bench.py RELEASE-BUILD TEST-BUILD [system|processes|screen|log|tracer ...] [--rounds N] [--window SECONDS]
+    bench.py RELEASE-BUILD TEST-BUILD [system|processes|screen|log|tracer|stages|record ...] [--rounds N] [--window SECONDS] [--before WATOP]
 
 CPU is the scheduler's own (sum of /proc/PID/task/*/schedstat, ns), over a window after a warm-up, divided by the samples in it (one a second). Machines are
 noisy: trust ratios of one run to about 20%, absolute figures less. Populations are sleeping children of tests/lab/spawn.c.
@@ -27,7 +27,7 @@ def option(name, default):
 
 
 ROUNDS, WINDOW, WARM = option("--rounds", 5), option("--window", 5.0), 2.0
-NAMES = [a for a in ARGS if a in ("system", "processes", "screen", "log", "tracer", "record")] or ["system", "processes", "screen", "log", "tracer", "record"]
+NAMES = [a for a in ARGS if a in ("system", "processes", "screen", "log", "tracer", "stages", "record")] or ["system", "processes", "screen", "log", "tracer", "stages", "record"]
 ENV = dict(os.environ, LC_ALL="C", TERM="xterm")
 
 
@@ -157,7 +157,7 @@ def log_bytes(title, folder, daemon, seconds=60):
     os.unlink(raw)
 
 
-# Each prints the seconds its work took, and its CPU time: what the command itself sees, not the start and end of the recorder.
+# Each prints the seconds its work took, and its CPU time with that of its children: what the command itself sees, not the start and end of the recorder.
 WORK = {
     "one busy core": "x = 0\nfor i in range(20000000): x += i & 3",
     "both cores busy": "c = os.fork()\nx = 0\nfor i in range(10000000): x += i & 3\nif c == 0: os._exit(0)\nos.waitpid(c, 0)",
@@ -166,24 +166,41 @@ WORK = {
 }
 
 
+def timed(folder, argv, work):
+    """(wall, CPU) of the work; its standard output and error go to files, the same alone and recorded."""
+    code = f"import os, resource, subprocess, time\nbegan = time.monotonic()\n{work}\nprint(time.monotonic() - began, sum(sum(resource.getrusage(w)[:2]) for w in (0, -1)))"
+    with open(folder + "/record.out", "w+b") as out, open(folder + "/record.err", "wb") as err:
+        subprocess.run([*argv, sys.executable, "-c", code], stdout=out, stderr=err, stdin=subprocess.DEVNULL, check=True)
+        out.seek(0)
+        return [float(x) for x in out.read().split()]
+
+
 def record(folder, watop):
-    """A command alone against the same under watop record, in interleaved pairs."""
-    print(f"\nrecord: {ROUNDS} interleaved pairs, 1 sample a second; seconds by the command's own clock, medians (least to most)")
-    print(f"{'':36} {'alone':>21} {'record':>21} {'ratio':>6} {'CPU alone':>10} {'record':>7} {'ratio':>6}")
+    """A command alone against the same under watop record, in interleaved pairs; --before PATH: under another watop too."""
+    record_with = lambda program: [program, "record", "-q", "--force", "-o", folder + "/record.log", "--"]
+    kinds = {"record": record_with(watop)}
+    if "--before" in ARGS:
+        kinds["before"] = record_with(ARGS[ARGS.index("--before") + 1])
+    print(f"\nrecord: {ROUNDS} interleaved rounds, 1 sample a second; seconds by the command's own clock: medians, and the ratio to the run alone of the same round:")
+    print("median (least to most). Noise: rounds fall on both sides of 1, or the median is off by less than half of what runs alone differ by")
+    print(f"{'':36} {'':7} {'wall':>7} {'alone':>7} {'ratio':>21} {'CPU':>7} {'alone':>7} {'ratio':>21}")
     for name, work in WORK.items():
-        code = f"import os, subprocess, time\nbegan = time.monotonic()\n{work}\nprint(time.monotonic() - began, sum(os.times()[:4]))"
-        rows = {False: [], True: []}
+        rows = {kind: [] for kind in ["alone", *kinds]}
         for turn in range(ROUNDS):
-            for recorded in (False, True) if turn % 2 == 0 else (True, False):
-                argv = [watop, "record", "-q", "--force", "-o", folder + "/record.log", "--"] if recorded else []
-                with open(folder + "/record.err", "wb") as err:
-                    out = subprocess.run([*argv, sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=err, stdin=subprocess.DEVNULL, check=True).stdout
-                rows[recorded].append([float(x) for x in out.split()])
-        wall = {k: [r[0] for r in v] for k, v in rows.items()}
-        cpu = {k: statistics.median(r[1] for r in v) for k, v in rows.items()}
-        text = {k: f"{statistics.median(v):7.3f} ({min(v):.3f}-{max(v):.3f})" for k, v in wall.items()}
-        print(f"{name:36} {text[False]:>21} {text[True]:>21} {statistics.median(wall[True]) / statistics.median(wall[False]):6.3f}"
-              f" {cpu[False]:10.3f} {cpu[True]:7.3f} {cpu[True] / cpu[False]:6.3f}", flush=True)
+            order = list(rows.items())
+            for kind, row in order if turn % 2 == 0 else reversed(order):
+                row.append(timed(folder, kinds.get(kind, []), work))
+        for kind in kinds:
+            line = f"{name:36} {kind:7}"
+            for which in (0, 1):
+                own, alone = ([r[which] for r in rows[k]] for k in (kind, "alone"))
+                ratios = [a / b for a, b in zip(own, alone)]
+                text = f"{statistics.median(ratios):.3f} ({min(ratios):.2f}-{max(ratios):.2f})"
+                line += f" {statistics.median(own):7.3f} {statistics.median(alone):7.3f} {text:>21}"
+                middle, noise = statistics.median(ratios), (max(alone) - min(alone)) / statistics.median(alone) / 2
+                verdict = "noise" if min(ratios) <= 1 <= max(ratios) or abs(middle - 1) <= noise else "less" if middle < 1 else "COSTS"
+                line += f" {verdict:5}"
+            print(line, flush=True)
 
 
 def main():
@@ -231,6 +248,8 @@ def main():
             record(folder, watop)
         if "tracer" in NAMES and os.path.exists(TESTS + "/tests/bench_tracer"):
             subprocess.run([sys.executable, os.path.join(os.path.dirname(__file__), "bench_tracer.py"), TESTS], check=True)
+        if "stages" in NAMES and os.path.exists(TESTS + "/tests/bench_stages"):
+            subprocess.run([sys.executable, os.path.join(os.path.dirname(__file__), "bench_stages.py"), TESTS], check=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,6 +1,6 @@
 /*
- * An hour at 1 Hz with 2,000 processes of which a tenth wakes each second, made up: bytes a frame, time to append one, to open the log with and without its
- * index, and to seek to a frame. For people at work on the log; prints figures and no verdict.
+ * An hour at 1 Hz with 2,000 processes of which a tenth wakes each second, made up: bytes a frame, time to append one, to open the log with
+ * and without its index, and to seek to a frame. For people at work on the log; prints figures and no verdict.
  */
 #include <time.h>
 
@@ -34,7 +34,8 @@ static void write_hour(const char *path, unsigned ticks)
                         abort();
                 spent += now_ms() - start;
         }
-        printf("\nlog of %u s, 2,000 processes, a tenth wakes: frames %.1f MiB, log %.1f MiB, %.0f bytes and %.3f ms a frame\n", ticks, (double)raw / 1048576,
+        printf("\nlog of %u s, 2,000 processes, a tenth wakes: frames %.1f MiB, log %.1f MiB, %.0f bytes and %.3f ms a frame\n", ticks,
+                (double)raw / 1048576,
                (double)log_bytes(w) / 1048576, (double)log_bytes(w) / ticks, spent / ticks);
         log_finish(w);
         sealed_close(&s);

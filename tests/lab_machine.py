@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import select
 import shlex
 import shutil
@@ -32,6 +33,7 @@ MNT_DETACH = 2
 libc = ctypes.CDLL(None, use_errno=True)
 cleanup = contextlib.ExitStack()
 ours, known = set(), set()  # that live; that were ever started
+our_devices = set()  # loop devices of a case, as "loop0": their kernel workers are no strangers
 
 
 class Skip(Exception):
@@ -212,6 +214,8 @@ def strangers():
                 with open(f"/proc/{name}/stat", errors="replace") as file:
                     text = file.read()
                 comm, (state, parent) = text[text.index("(") + 1:text.rindex(")")], text[text.rindex(")") + 2:].split()[:2]
+                if re.split("[-+]", comm)[-1] in our_devices and comm.startswith("kworker/"):
+                    continue
                 if int(parent) in known:  # a child of what we started
                     known.add(int(name))
                     continue

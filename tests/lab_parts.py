@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import time
 
-from lab_machine import Skip, core_list, cores, end, ext4, folder, fuse, need_root, type_of
+from lab_machine import Skip, core_list, cores, end, ext4, folder, fuse, need_root, our_devices, type_of
 
 CASES, DEFAULT, MIXED = {}, [], []
 kept = {}  # what all cases share: core, place
@@ -293,6 +293,8 @@ def dirty(stack, truth):
 def frozen(stack, truth):
     server, path = stack.enter_context(fuse("--stop", 0, "--size", 64))
     device = attach_loop(path, "--read-only")
+    our_devices.add(os.path.basename(device))
+    stack.callback(our_devices.discard, os.path.basename(device))
     stack.callback(detach_loop, device)
     stack.callback(end, server)  # first: who waits for it gets an error
     stack.enter_context(ended_by(server, truth.lab("reader", "--file", device, "--core", last())))

@@ -273,7 +273,7 @@ def aio_writers():
     device = next((d for d in answer["disk"] if d["Device"] == disk), None)
     if not device or device["%util"] < 50:
         wrong.append(f"why: {disk} is not busy: {device}")
-    if answer["answer"] not in ("BUSY", "A DISK IS SLOW") or disk not in answer["line"]:
+    if answer["answer"] not in ("BUSY", "A DISK IS SLOW", "WAITING") or disk not in answer["line"]:
         wrong.append("why: " + answer["line"])
     if answer["wa_uring"] > 0.5:
         wrong.append(f"wa_uring {answer['wa_uring']:.1f}")

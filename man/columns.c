@@ -1,6 +1,6 @@
 /*
- * Builds a manual page from its template: copies standard input, and puts the table's own words in place of lines like "@columns cpu@" (columns of a
- * view) and "@metrics disk@" (metrics of a scope). Runs on the machine that builds, so it knows only metrics.def.
+ * Builds a manual page from its template: copies standard input, and puts the table's own words in place of lines like "@columns cpu@"
+ * (columns of a view) and "@metrics disk@" (metrics of a scope). Runs on the machine that builds, so it knows only metrics.def.
  */
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +38,8 @@ static void put(const char *text)
 static int same(const char *left, const char *right)
 {
         for (; *left && *right; left++, right++) {
-                int a = *left >= 'a' && *left <= 'z' ? *left - 'a' + 'A' : *left, b = *right >= 'a' && *right <= 'z' ? *right - 'a' + 'A' : *right;
+                int a = *left >= 'a' && *left <= 'z' ? *left - 'a' + 'A' : *left;
+                int b = *right >= 'a' && *right <= 'z' ? *right - 'a' + 'A' : *right;
                 if (a != b && !((a == '-' || a == '_') && (b == '-' || b == '_')))
                         return 0;
         }

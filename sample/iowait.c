@@ -12,6 +12,8 @@
  */
 #include "sample/iowait_own.h"
 
+#include <math.h>
+
 /* R1: a core that waits for a block device has an accounted request open somewhere, so no core waited longer than all requests of all
  * devices together were open. A request still open was never added to the counters: then the whole interval is possible. */
 static int64_t device_ceiling(const struct iowait_input *input)
@@ -250,6 +252,7 @@ static struct looks looks_at_count(const struct iowait_input *input, unsigned cp
 struct beside {
         double most;         /* of the time, at most so much */
         double shown;        /* best guess; 1 = not known, or often */
+        double doubt;        /* it may be off by so much: two standard errors of a share met in so few looks */
         bool nobody, known;
 };
 
@@ -262,6 +265,7 @@ static struct beside others_beside(const struct iowait_input *input, const struc
         beside.nobody = (core.all >= SAMPLES_LEAST && core.met == 0) || (count.all >= SAMPLES_LEAST && count.met == 0);
         if (beside.known && (double)best.met <= MET_FEW * (double)best.all)
                 beside.shown = (double)best.met / (double)best.all;
+        beside.doubt = beside.known && beside.shown < 1 ? 2 * sqrt(beside.shown * (1 - beside.shown) / (double)best.all) : 0;
         return beside;
 }
 
@@ -287,6 +291,8 @@ static void split_parked(const struct iowait_input *input, int64_t iowait, const
         /* Others were met often, or move, and for what they wait is not known: what is theirs may be far less. */
         bool unsure = !beside.nobody && (beside.shown >= 1 || group->moving > group->busy);
         bool guessed = unsure && parts->disk + parts->other > input->wall_ns / 20;
+        /* Of ten looks two instead of one: twenty points. Such a share is shown, but nothing proves it. */
+        guessed |= !beside.nobody && least(iowait, (int64_t)(beside.doubt * (double)input->wall_ns)) > input->wall_ns / 10;
         parts->level = blind || guessed ? IOWAIT_BOUND : IOWAIT_PARKED;
 }
 

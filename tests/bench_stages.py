@@ -1,5 +1,6 @@
 """
-What block tracing costs: ns an event by the kernel's statistics (bench_stages.c), and fio's IOPS and CPU with and without it, in interleaved pairs.
+What block tracing costs: ns an event by the kernel's statistics (bench_stages.c), fio's IOPS with and without it, in interleaved rounds, and both
+beside bpftrace's biolatency (issue to completion only; its tool is for kprobes, so the same is asked of the tracepoints).
 
     bench_stages.py TEST-BUILD [--pairs N] [--seconds N]
 
@@ -9,10 +10,12 @@ IOPS; a machine that is not idle spreads the pairs more than the tracer does.
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 TESTS = sys.argv[1] + "/tests"
 ARGS = sys.argv[2:]
@@ -54,6 +57,57 @@ def fio_pairs(disk):
     print(f"{records} records, {lost} lost", flush=True)
 
 
+BIOLATENCY = ("tracepoint:block:block_rq_issue { @start[args->dev, args->sector] = nsecs; } "
+              "tracepoint:block:block_rq_complete /@start[args->dev, args->sector]/ { @us[args->dev] = hist((nsecs - @start[args->dev, args->sector]) / 1000); "
+              "delete(@start[args->dev, args->sector]); }")
+
+
+def programs():
+    """Run time and runs of every BPF program there is."""
+    out = subprocess.run(["bpftool", "-j", "prog", "show"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return {entry["id"]: (entry.get("run_time_ns", 0), entry.get("run_cnt", 0)) for entry in json.loads(out)}
+
+
+def start_tracer(name):
+    if name == "biolatency":
+        tracer = subprocess.Popen(["bpftrace", "-e", BIOLATENCY], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    else:
+        tracer = subprocess.Popen([TESTS + "/bench_stages", "hold"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    tracer.stdout.readline()  # "Attaching 2 probes...", or that it holds
+    time.sleep(0.5)
+    return tracer
+
+
+def beside_biolatency(disk):
+    if not shutil.which("bpftrace") or not shutil.which("bpftool"):
+        print("\nbeside biolatency: skipped: needs bpftrace and bpftool")
+        return
+    with open("/proc/sys/kernel/bpf_stats_enabled") as file:
+        before = file.read()
+    values = {"watop": [], "biolatency": []}
+    try:
+        with open("/proc/sys/kernel/bpf_stats_enabled", "w") as file:
+            file.write("1")
+        for turn in range(PAIRS):
+            for name in values if turn % 2 == 0 else reversed(values):
+                others = set(programs())
+                tracer = start_tracer(name)
+                first = programs()
+                iops = fio_iops(disk)
+                own = [(ns - first[key][0], runs - first[key][1]) for key, (ns, runs) in programs().items() if key not in others and key in first]
+                (tracer.send_signal(signal.SIGINT) if name == "biolatency" else None)
+                tracer.communicate()
+                values[name].append((sum(ns for ns, _ in own) / (iops * SECONDS), sum(runs for _, runs in own) / (iops * SECONDS), iops))
+    finally:
+        with open("/proc/sys/kernel/bpf_stats_enabled", "w") as file:
+            file.write(before)
+    print("\nbeside biolatency, run times counted (that costs both): gross ns and events a request, IOPS; medians (lowest to highest)")
+    for name, rows in values.items():
+        ns, events, iops = ([row[i] for row in rows] for i in range(3))
+        print(f"{name:32} {statistics.median(ns):5.0f} ns ({min(ns):.0f} to {max(ns):.0f})  {statistics.median(events):.1f} events  "
+              f"{statistics.median(iops):9.0f} IOPS", flush=True)
+
+
 def main():
     print("\nblock tracing: ns a run by the kernel's statistics, net of an empty program (5 rounds: medians)", flush=True)
     if subprocess.run([TESTS + "/bench_stages", "5"]).returncode != 0:
@@ -68,6 +122,7 @@ def main():
             os.posix_fallocate(file.fileno(), 0, 256 << 20)
         disk = subprocess.run(["losetup", "-f", "--show", folder + "/disk"], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
         fio_pairs(disk)
+        beside_biolatency(disk)
     finally:
         if disk:
             subprocess.run(["losetup", "-d", disk], check=False)

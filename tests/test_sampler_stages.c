@@ -43,7 +43,6 @@ static bool fact_has(struct rig *rig, const char *name, const char *part)
         return row && strstr(state_text_copy(rig->state, row, FACT_VALUE, text, sizeof text), part);
 }
 
-#define STAGE_SCOPES (SCOPE_BIT(SCOPE_STAGE) | SCOPE_BIT(SCOPE_LATENCY) | SCOPE_BIT(SCOPE_BIO) | SCOPE_BIT(SCOPE_SYNC))
 
 static struct stages *rig_open_stages(struct rig *rig, uint32_t scopes_wanted)
 {
@@ -113,14 +112,14 @@ static void blocks_are_traced_while_asked_for(void **unused)
 
         (void)unused;
         /* Settings never trace. */
-        struct stages *stages = rig_open_stages(&rig, SCOPE_BIT(SCOPE_NET) | STAGE_SCOPES);
+        struct stages *stages = rig_open_stages(&rig, SCOPE_BIT(SCOPE_NET) | SCOPES_TRACED);
         const struct frame_head *head = tick_now(&rig);
-        assert_false(head->scopes_on & STAGE_SCOPES);
+        assert_false(head->scopes_on & SCOPES_TRACED);
         assert_true(sampler_scopes(rig.sampler) & SCOPE_BIT(SCOPE_BIO));
         assert_int_equal(self(&rig, SELF_STAGES), 1);
         assert_int_equal(fake_stages_what(FAKE_BPF), 0);
 
-        uint64_t wanted = STAGE_SCOPES | LEASE_STREAM | LEASE_SYNC;
+        uint64_t wanted = SCOPES_TRACED | LEASE_STREAM | LEASE_SYNC;
         assert_int_equal(sampler_lease(rig.sampler, wanted), wanted);
         TICK_UNTIL(&rig, self(&rig, SELF_STAGES) == 2);
         assert_int_equal(fake_stages_what(FAKE_BPF), STREAM_WHAT_BIOS | STREAM_WHAT_SYNC);
@@ -153,7 +152,7 @@ static void blocks_are_traced_while_asked_for(void **unused)
         assert_true(sampler_scopes_on(rig.sampler) & SCOPE_BIT(SCOPE_STAGE));
         TICK_UNTIL(&rig, fake_stages_what(FAKE_BPF) == STREAM_WHAT_BIOS);
         sampler_lease(rig.sampler, LEASE_STREAM | LEASE_EVENTS);
-        assert_false(sampler_scopes_on(rig.sampler) & STAGE_SCOPES);
+        assert_false(sampler_scopes_on(rig.sampler) & SCOPES_TRACED);
         TICK_UNTIL(&rig, fake_stages_what(FAKE_BPF) == (STREAM_WHAT_BIOS | STREAM_WHAT_EVENTS));
         /* Without anything to modify, they ask for nothing. */
         sampler_lease(rig.sampler, LEASE_SYNC | LEASE_EVENTS);
@@ -191,9 +190,9 @@ static void without_a_source_there_are_no_stages(void **unused)
         struct sampler_options options = { .procfs = rig.procfs, .interval_ns = SECOND, .scopes = SCOPE_BIT(SCOPE_NET) };
         assert_int_equal(sampler_new(&options, &rig.sampler), 0);
         assert_int_equal(state_new(&rig.state), 0);
-        assert_false(sampler_scopes(rig.sampler) & STAGE_SCOPES);
-        assert_int_equal(sampler_lease(rig.sampler, STAGE_SCOPES | LEASE_STREAM | LEASE_RINGS), LEASE_RINGS);
-        assert_false(tick_now(&rig)->scopes_on & STAGE_SCOPES);
+        assert_false(sampler_scopes(rig.sampler) & SCOPES_TRACED);
+        assert_int_equal(sampler_lease(rig.sampler, SCOPES_TRACED | LEASE_STREAM | LEASE_RINGS), LEASE_RINGS);
+        assert_false(tick_now(&rig)->scopes_on & SCOPES_TRACED);
         assert_int_equal(self(&rig, SELF_STAGES), 0);
         rig_close(&rig);
 }

@@ -24,7 +24,6 @@
 #include "sample/stage_stream.h"
 #include "tui/attach.h"
 
-#define ROWS (SCOPE_BIT(SCOPE_STAGE) | SCOPE_BIT(SCOPE_LATENCY) | SCOPE_BIT(SCOPE_BIO) | SCOPE_BIT(SCOPE_SYNC))
 #define MS UINT64_C(1000000)
 
 struct carried {
@@ -231,7 +230,7 @@ static int run(const struct wishes *wishes, struct attach *attach, struct state 
 
 int main(int argc, char **argv)
 {
-        struct wishes wishes = { .attach = { .interval_ns = 100 * MS, .scopes = ROWS | SCOPE_BIT(SCOPE_SELF),
+        struct wishes wishes = { .attach = { .interval_ns = 100 * MS, .scopes = SCOPES_TRACED | SCOPE_BIT(SCOPE_SELF),
                 .leases = LEASE_STREAM | LEASE_SYNC } };
         struct attach *attach = NULL;
         struct state *state = NULL;
@@ -243,7 +242,7 @@ int main(int argc, char **argv)
                 if (strcmp(argv[at], "--no-bpf") == 0)
                         wishes.attach.no_bpf = true;
                 else if (strcmp(argv[at], "--no-rows") == 0)
-                        wishes.attach.scopes &= ~ROWS;
+                        wishes.attach.scopes &= ~SCOPES_TRACED;
                 else if (strcmp(argv[at], "--late") == 0)
                         wishes.late = true;
                 else if (strcmp(argv[at], "--events") == 0)

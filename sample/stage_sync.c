@@ -134,6 +134,15 @@ static int on_bio(struct sync_set *set, const struct stage_record *record)
         chain->last = set->next++;
         if (sync_bio_end(bio) > chain->end)
                 chain->end = sync_bio_end(bio);
+        chain->least_q = chain->since == 0 || q < chain->least_q ? q : chain->least_q;
+        if (++chain->since == SYNC_STRIDE) {
+                bio->skip = chain->anchor;
+                bio->skip_q = chain->least_q;
+                bio->skip_end = chain->anchor_end;
+                chain->anchor = chain->last;
+                chain->anchor_end = chain->end;
+                chain->since = 0;
+        }
         if (sync_bio_end(bio) > set->newest)
                 set->newest = sync_bio_end(bio);
         return 0;

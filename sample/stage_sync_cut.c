@@ -57,6 +57,11 @@ static int gather(struct sync_set *set, struct sync_cut *cut, const struct sync_
                         return 0;
                 }
                 const struct sync_bio *bio = sync_bio_at(set, number);
+                if (bio->skip != 0 && bio->skip_q >= call->sync.end) {
+                        number = bio->skip;
+                        older = bio->skip_end;
+                        continue;
+                }
                 uint64_t end = sync_bio_end(bio), at = number;
                 number = bio->next;
                 older = bio->older_end;

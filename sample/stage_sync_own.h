@@ -7,19 +7,27 @@
 #include "sample/stage_own.h"
 #include "sample/stage_sync.h"
 
-enum { SYNC_OWNERS = 4096, SYNC_DISKS = 16, SYNC_MINE = 4 };
+enum { SYNC_STRIDE = 64, SYNC_OWNERS = 4096, SYNC_DISKS = 16, SYNC_MINE = 4 };
 
 /* A bio (or a part of one) that has ended, cut at its causes: cause[0] from q to until[0], and so on. */
 struct sync_bio {
         uint64_t q, until[STAGE_CUTS];
         uint64_t next, older_end;  /* the one before it in its chain; the latest end of that and all before */
+        /* Every SYNC_STRIDEth of a chain: the one so far before it (0 = none), the earliest q of those behind that one up to this one,
+         * and older_end as it is there. A call is judged a moment after its end: most of what is newest began later, and is passed at
+         * once. */
+        uint64_t skip, skip_q, skip_end;
         uint32_t device, tid, tgid, sectors;
         uint8_t cause[STAGE_CUTS], cuts;
         bool driver, piece, read, kernel;
 };
 
 /* Bios of a process (by hash), or of kernel threads: newest first, by number. */
-struct sync_chain { uint64_t last, end; };
+struct sync_chain {
+        uint64_t last, end;
+        uint64_t anchor, anchor_end, least_q; /* the newest one with a skip; the end there; the earliest q of the `since` after it */
+        unsigned since;
+};
 
 /* What may be given time of a call: by class, what ended last first. */
 struct sync_candidate { uint64_t q, end, number; };
